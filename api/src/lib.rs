@@ -1,1 +1,40 @@
-//! stub
+//! The vocabulary of the Kubernetes API, as pure functions and tables.
+//!
+//! **What for.** Everything that both ends of the API must agree on: which resources exist and how they are named
+//! ([`resource`]), what an object and its metadata look like ([`object`]), the value types with a grammar of their own
+//! ([`quantity`], [`time`], [`int_or_string`], [`selector`]), and how a refusal is worded ([`status`], [`field`],
+//! [`validate`]).
+//!
+//! **What it does not know.** No I/O, no clock, no randomness, no async runtime, no storage, no HTTP. A time is
+//! something to parse and print, never something to read from the machine.
+//!
+//! **Where to start reading.** [`name`] for the coordinates of a kind and an object, then [`object::Object`], then
+//! [`resource::table`], whose rows are data in `facts/resources.tsv`.
+//!
+//! **Flow.** bytes → `codec` → `schema` check and normal form → [`object::Object`] → [`validate`] → [`field::FieldError`]s
+//! → one [`status::Status`].
+//!
+//! **Invariants and where they are tested.**
+//! - An [`object::Object`] read from outside has metadata of the right JSON types, so accessors need not fail
+//!   (`object/check.rs`).
+//! - Every row of the table names a kind, a plural and at least one version; no two rows share a
+//!   group, version and plural (`resource/table.rs`).
+//! - Printing a parsed quantity and parsing it again gives the same amount and the same text (`quantity/tests.rs`).
+//! - The JSON of each `Status` constructor is compared whole with upstream's shape (`status/tests.rs`).
+//!
+//! **Tasks.** Add a resource: one line in `facts/resources.tsv`. Add a refusal: a constructor in [`status`] and its
+//! golden test.
+//!
+//! **Bounds.** Whatever length a user chooses is limited by a named constant beside the parser that reads it.
+
+pub mod field;
+pub mod int_or_string;
+pub mod name;
+pub mod object;
+pub mod quantity;
+pub mod quote;
+pub mod resource;
+pub mod selector;
+pub mod status;
+pub mod time;
+pub mod validate;

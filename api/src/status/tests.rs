@@ -1,0 +1,1 @@
+//! The whole JSON of each constructor, against upstream's shape.

@@ -1,0 +1,1 @@
+//! Validation shared by all kinds.
