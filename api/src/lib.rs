@@ -27,13 +27,16 @@
 //!
 //! **Bounds.** Whatever length a user chooses is limited by a named constant beside the parser that reads it.
 
+pub mod codec;
 pub mod field;
 pub mod int_or_string;
 pub mod name;
 pub mod object;
+pub mod patch;
 pub mod quantity;
 pub mod quote;
 pub mod resource;
+pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
