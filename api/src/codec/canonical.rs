@@ -125,7 +125,7 @@ pub(super) fn is_absent(field: &Field, value: &Value) -> bool {
 fn always_printed(field: &Field) -> Option<Value> {
     let message = field.shape == Shape::One && matches!(field.of, FieldType::Message(_) | FieldType::Quantity);
     match (field.presence, field.shape) {
-        (Presence::Always, Shape::One) | (Presence::OmitEmpty, Shape::One) if message => Some(normal::zero(field.of)),
+        (Presence::Always | Presence::OmitEmpty, Shape::One) if message => Some(normal::zero(field.of)),
         (Presence::Always, Shape::One) => Some(normal::zero(field.of)).filter(is_plain),
         (Presence::Pointer | Presence::OmitEmpty | Presence::OmitZero, _) | (_, Shape::List | Shape::Map) => None,
     }

@@ -142,7 +142,7 @@ impl Path<'_> {
 
 // === impl Place ===
 
-impl<'a> Place<'a> {
+impl Place<'_> {
     fn wrong<E: Error>(&self, found: impl Into<String>) -> E {
         let target = match self.owner {
             Some(owner) => format!("struct field {}.{}", owner.short_name(), self.path.struct_fields()),
