@@ -68,7 +68,10 @@ impl<'a> Operation<'a> {
 
     fn run(self, document: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
         match self {
-            Self::Add { path, value } => path.insert(document, value.clone(), "add"),
+            Self::Add { path, value } => {
+                path.check_depth(value)?;
+                path.insert(document, value.clone(), "add")
+            }
             Self::Replace { path, value } => {
                 path.check_depth(value)?;
                 *path.find_mut(document, "replace")? = value.clone();
@@ -91,6 +94,9 @@ impl<'a> Operation<'a> {
                     )));
                 }
                 let value = from.remove(document, "move")?;
+                if path.tokens.len() > from.tokens.len() {
+                    path.check_depth(&value)?;
+                }
                 path.insert(document, value, "move")
             }
             Self::Copy { from, path } => {
@@ -99,6 +105,7 @@ impl<'a> Operation<'a> {
                 if *copied > MAX_COPY_BYTES {
                     return Err(PatchError::CopiesTooLarge { max: MAX_COPY_BYTES, found: *copied });
                 }
+                path.check_depth(&value)?;
                 path.insert(document, value, "copy")
             }
         }
@@ -182,7 +189,6 @@ impl<'a> Pointer<'a> {
     }
 
     fn insert(&self, document: &mut Value, value: Value, operation: &str) -> Result<(), PatchError> {
-        self.check_depth(&value)?;
         let Some((last, parents)) = self.tokens.split_last() else {
             *document = value;
             return Ok(());
