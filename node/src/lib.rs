@@ -18,6 +18,8 @@
 
 pub mod agent;
 pub mod config;
+pub mod pod;
+pub mod runtime;
 
 pub use agent::run;
 pub use config::{Config, RuntimeChoice};
