@@ -111,7 +111,7 @@ pub fn in_range(value: i64, min: i64, max: i64) -> Vec<String> {
 /// A rule with examples and its regular expression, as upstream shows it.
 pub(super) fn regex_message(rule: &str, regex: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{rule} (e.g. {}regex used for validation is '{regex}')", examples.join("or "))
+    format!("{rule} (e.g. {}regex used for validation is '{regex}')", examples.join(" or "))
 }
 
 /// Such keys become file names; those that would lead out of the directory are refused.
