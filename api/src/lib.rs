@@ -11,21 +11,24 @@
 //! **Where to start reading.** [`name`] for the coordinates of a kind and an object, then [`object::Object`], then
 //! [`resource::table`], whose rows are data in `facts/resources.tsv`.
 //!
-//! **Flow.** bytes → `codec` → `schema` check and normal form → [`object::Object`] → [`validate`] → [`field::FieldError`]s
-//! → one [`status::Status`].
+//! **Flow.** bytes → [`codec`] → [`schema`] check and normal form → [`object::Object`] → [`validate`] →
+//! [`field::FieldError`]s → one [`status::Status`]; a change comes in between as a [`patch`].
 //!
 //! **Invariants and where they are tested.**
 //! - An [`object::Object`] read from outside has metadata of the right JSON types, so accessors need not fail
 //!   (`object/check.rs`).
-//! - Every row of the table names a kind, a plural and at least one version; no two rows share a
-//!   group, version and plural (`resource/table.rs`).
+//! - Every row of the table names a kind with a schema, a plural and at least one version; no two rows serve one plural
+//!   or one kind in the same group-version; each leads to a row that stores its objects (`resource/tests.rs`).
+//! - Printing a parsed selector and parsing it again gives the same selector (`selector/tests.rs`).
 //! - Printing a parsed quantity and parsing it again gives the same amount and the same text (`quantity/tests.rs`).
 //! - The JSON of each `Status` constructor is compared whole with upstream's shape (`status/tests.rs`).
 //!
 //! **Tasks.** Add a resource: one line in `facts/resources.tsv`. Add a refusal: a constructor in [`status`] and its
 //! golden test.
 //!
-//! **Bounds.** Whatever length a user chooses is limited by a named constant beside the parser that reads it.
+//! **Bounds.** Whatever length a user chooses is limited by a named constant beside the parser that reads it:
+//! [`selector::LABEL_SELECTOR_MAX_BYTES`], [`quantity::QUANTITY_MAX_DIGITS`], [`validate::ANNOTATIONS_MAX_BYTES`] and the
+//! like.
 
 pub mod codec;
 pub mod field;

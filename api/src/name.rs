@@ -206,7 +206,9 @@ mod tests {
 
     #[test]
     fn api_versions_round_trip() {
-        for (text, group, version) in [("v1", "", "v1"), ("apps/v1", "apps", "v1"), ("", "", ""), ("a.b/v2beta1", "a.b", "v2beta1")] {
+        for (text, group, version) in
+            [("v1", "", "v1"), ("apps/v1", "apps", "v1"), ("", "", ""), ("a.b/v2beta1", "a.b", "v2beta1")]
+        {
             let parsed = GroupVersion::parse(text).unwrap();
             assert_eq!((parsed.group.as_str(), parsed.version.as_str()), (group, version));
             assert_eq!(parsed.to_string(), text);

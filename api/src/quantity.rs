@@ -140,10 +140,8 @@ impl Quantity {
 
     /// The sum, or the larger operand where the sum cannot be held: then the smaller is lost in it anyway.
     pub fn saturating_add(&self, other: &Self) -> Self {
-        self.checked_add(other).unwrap_or_else(|| if self.amount.magnitude() < other.amount.magnitude() {
-            other.clone()
-        } else {
-            self.clone()
+        self.checked_add(other).unwrap_or_else(|| {
+            if self.amount.magnitude() < other.amount.magnitude() { other.clone() } else { self.clone() }
         })
     }
 

@@ -130,7 +130,8 @@ impl Status {
 
     /// An API path that names no resource of this server.
     pub fn unknown_resource() -> Self {
-        Self::failure(Reason::NotFound, "the server could not find the requested resource").with_details(Details::default())
+        Self::failure(Reason::NotFound, "the server could not find the requested resource")
+            .with_details(Details::default())
     }
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
@@ -164,8 +165,7 @@ impl Status {
     }
 
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {resource} {}: {why}", crate::quote::quote(name));
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", crate::quote::quote(name));
         Self::failure(Reason::Conflict, message).with_details(of(resource, name))
     }
 
@@ -203,7 +203,13 @@ impl Status {
             Some(all) => format!("{head}: {all}"),
             None => head,
         };
-        let details = Details { name: name.to_owned(), group: kind.group.clone(), kind: kind.kind.clone(), causes, ..Details::default() };
+        let details = Details {
+            name: name.to_owned(),
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            causes,
+            ..Details::default()
+        };
         Self::failure(Reason::Invalid, message).with_details(details)
     }
 
@@ -305,5 +311,10 @@ impl fmt::Display for Status {
 impl std::error::Error for Status {}
 
 fn of(resource: &GroupResource, name: &str) -> Details {
-    Details { name: name.to_owned(), group: resource.group.clone(), kind: resource.resource.clone(), ..Details::default() }
+    Details {
+        name: name.to_owned(),
+        group: resource.group.clone(),
+        kind: resource.resource.clone(),
+        ..Details::default()
+    }
 }

@@ -110,6 +110,9 @@ impl From<MicroTime> for String {
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const NANOS_PER_MICRO: i128 = 1_000;
 const MICRO_DIGITS: usize = 6;
+const NANO_DIGITS: usize = 9;
+/// The length of `2006-01-02T15:04:05`.
+const DATE_TIME: usize = 19;
 
 /// Rounds down, also before 1970: a time may not move into the future by being written.
 fn whole(timestamp: Timestamp, unit: i128) -> Timestamp {
@@ -124,10 +127,11 @@ fn rfc3339(text: &str) -> Option<(Timestamp, usize)> {
     let bytes = text.as_bytes();
     let shape = |range: std::ops::Range<usize>, pattern: &[u8]| {
         bytes.get(range).is_some_and(|part| {
-            part.iter().zip(pattern).all(|(byte, want)| if *want == b'0' { byte.is_ascii_digit() } else { byte == want })
+            part.iter()
+                .zip(pattern)
+                .all(|(byte, want)| if *want == b'0' { byte.is_ascii_digit() } else { byte == want })
         })
     };
-    const DATE_TIME: usize = 19;
     if !shape(0..DATE_TIME, b"0000-00-00T00:00:00") {
         return None;
     }
@@ -149,7 +153,6 @@ fn rfc3339(text: &str) -> Option<(Timestamp, usize)> {
     if &bytes[17..19] == b"60" {
         return None;
     }
-    const NANO_DIGITS: usize = 9;
     let kept = digits.min(NANO_DIGITS);
     let dot = usize::from(digits > 0);
     let exact = format!("{}{}", &text[..DATE_TIME + dot + kept], &text[offset..]);
@@ -171,7 +174,17 @@ mod tests {
         ] {
             assert_eq!(Time::parse(text).unwrap().to_string(), want);
         }
-        for bad in ["", "2026-11-30", "2026-11-30 17:45:00Z", "2026-11-30T17:45:00", "2026-13-30T17:45:00Z", "2026-11-30T17:45:60Z", "2026-11-30T17:45:00.Z", "2026-11-30T17:45:00+0200", "2026-11-30T17:45:00Z[UTC]"] {
+        for bad in [
+            "",
+            "2026-11-30",
+            "2026-11-30 17:45:00Z",
+            "2026-11-30T17:45:00",
+            "2026-13-30T17:45:00Z",
+            "2026-11-30T17:45:60Z",
+            "2026-11-30T17:45:00.Z",
+            "2026-11-30T17:45:00+0200",
+            "2026-11-30T17:45:00Z[UTC]",
+        ] {
             assert!(Time::parse(bad).is_err(), "{bad}");
         }
     }
@@ -188,6 +201,8 @@ mod tests {
     #[test]
     fn a_bad_time_is_named() {
         let error = serde_json::from_str::<Time>("\"now\"").unwrap_err();
-        assert!(error.to_string().starts_with(r#"parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now""#));
+        assert!(
+            error.to_string().starts_with(r#"parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now""#)
+        );
     }
 }

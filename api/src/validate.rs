@@ -7,18 +7,18 @@ mod metadata;
 mod names;
 mod options;
 mod selector;
-mod texts;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 pub use metadata::{
-    ANNOTATIONS_MAX_BYTES, annotations, finalizers, finalizer_name, labels, managed_fields, metadata_create,
+    ANNOTATIONS_MAX_BYTES, annotations, finalizer_name, finalizers, labels, managed_fields, metadata_create,
     metadata_update, owner_references,
 };
 pub use names::{
-    DNS1035_LABEL_MAX_LENGTH, DNS1123_LABEL_MAX_LENGTH, DNS1123_SUBDOMAIN_MAX_LENGTH, LABEL_VALUE_MAX_LENGTH, NameCheck,
-    dns1035_label, dns1123_label, dns1123_subdomain, label_key, label_value, name_is_dns_label, name_is_dns_subdomain,
-    name_is_dns1035_label, name_is_path_segment, qualified_name, wildcard_dns1123_subdomain,
+    DNS1035_LABEL_MAX_LENGTH, DNS1123_LABEL_MAX_LENGTH, DNS1123_SUBDOMAIN_MAX_LENGTH, LABEL_VALUE_MAX_LENGTH,
+    NameCheck, dns1035_label, dns1123_label, dns1123_subdomain, label_key, label_value, name_is_dns_label,
+    name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, qualified_name, wildcard_dns1123_subdomain,
 };
 pub use options::{
     FIELD_MANAGER_MAX_BYTES, PropagationPolicy, delete_options, dry_run, field_manager, field_validation, patch_options,

@@ -86,10 +86,9 @@ fn check(value: &Value, shape: Shape, path: &str) -> Result<(), ObjectError> {
             .iter()
             .filter(|(_, value)| !value.is_null())
             .try_for_each(|(key, value)| check(value, Shape::Text, &format!("{path}.{key}"))),
-        (Shape::TextList, Value::Array(items)) => items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, item)| check(item, Shape::Text, &format!("{path}[{index}]"))),
+        (Shape::TextList, Value::Array(items)) => {
+            items.iter().enumerate().try_for_each(|(index, item)| check(item, Shape::Text, &format!("{path}[{index}]")))
+        }
         (Shape::List(shapes), Value::Array(items)) => items.iter().enumerate().try_for_each(|(index, item)| {
             let path = format!("{path}[{index}]");
             match item {

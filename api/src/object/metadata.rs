@@ -159,7 +159,7 @@ impl Object {
 
     pub fn owner_references(&self) -> Vec<OwnerReference> {
         // The types of their fields were checked when the object was read, so none is dropped here.
-        self.metadata_list("ownerReferences").iter().filter_map(|item| lenient(item)).collect()
+        self.metadata_list("ownerReferences").iter().filter_map(lenient).collect()
     }
 
     /// The owner that manages this object, if one does.
@@ -168,7 +168,7 @@ impl Object {
     }
 
     pub fn managed_fields(&self) -> Vec<ManagedFields> {
-        self.metadata_list("managedFields").iter().filter_map(|item| lenient(item)).collect()
+        self.metadata_list("managedFields").iter().filter_map(lenient).collect()
     }
 
     fn metadata_field(&self, name: &str) -> Option<&Value> {
@@ -283,8 +283,7 @@ impl Object {
 
     /// Whether it was there.
     pub fn remove_finalizer(&mut self, name: &str) -> bool {
-        let kept: Vec<String> =
-            self.finalizers().into_iter().filter(|item| *item != name).map(str::to_owned).collect();
+        let kept: Vec<String> = self.finalizers().into_iter().filter(|item| *item != name).map(str::to_owned).collect();
         let removed = self.has_finalizer(name);
         if removed {
             self.set_finalizers(kept);

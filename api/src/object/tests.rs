@@ -59,7 +59,11 @@ fn metadata_is_written_and_taken_away() {
     object.set_annotation("c", "d");
     object.add_finalizer("x.io/a");
     object.add_finalizer("x.io/a");
-    object.set_owner_references(&[OwnerReference { kind: "A".into(), controller: Some(true), ..OwnerReference::default() }]);
+    object.set_owner_references(&[OwnerReference {
+        kind: "A".into(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }]);
     object.set_resource_version(Some("9"));
     let want = json!({
         "apiVersion": "apps/v1",
@@ -112,7 +116,10 @@ fn places_are_read_and_written_by_pointer() {
     assert_eq!(pod.remove("/spec/containers/1"), Some(json!({"name": "d"})));
     assert_eq!(pod.remove("/spec/nodeName"), Some(json!("n1")));
     assert_eq!(pod.remove("/data"), Some(json!(null)));
-    assert_eq!((pod.remove("/spec/nodeName"), pod.remove("/spec/containers/9"), pod.remove("/a/b")), (None, None, None));
+    assert_eq!(
+        (pod.remove("/spec/nodeName"), pod.remove("/spec/containers/9"), pod.remove("/a/b")),
+        (None, None, None)
+    );
 }
 
 #[test]
@@ -148,5 +155,8 @@ fn a_list_has_its_envelope() {
         list_of(&GroupVersion::new("", "v1"), "PodList", &meta, vec![json!({})]).to_string(),
         r#"{"apiVersion":"v1","items":[{}],"kind":"PodList","metadata":{"continue":"abc","remainingItemCount":3,"resourceVersion":"9"}}"#
     );
-    assert_eq!(serde_json::to_string(&ListMeta { resource_version: "9".into(), ..ListMeta::default() }).unwrap(), r#"{"resourceVersion":"9"}"#);
+    assert_eq!(
+        serde_json::to_string(&ListMeta { resource_version: "9".into(), ..ListMeta::default() }).unwrap(),
+        r#"{"resourceVersion":"9"}"#
+    );
 }

@@ -129,7 +129,9 @@ fn sums_are_exact_and_keep_a_format() {
 
 #[test]
 fn fields_may_be_texts_or_numbers() {
-    for (value, want) in [(json!(" 1Gi "), "1Gi"), (json!(2), "2"), (json!(0.5), "500m"), (json!(1e22), "10Z"), (json!(null), "0")] {
+    for (value, want) in
+        [(json!(" 1Gi "), "1Gi"), (json!(2), "2"), (json!(0.5), "500m"), (json!(1e22), "10Z"), (json!(null), "0")]
+    {
         let got = Quantity::from_value(&value).unwrap().to_string();
         // There is no suffix beyond E: the number grows.
         let want = if want == "10Z" { "10000E" } else { want };
@@ -142,7 +144,10 @@ fn fields_may_be_texts_or_numbers() {
 
 #[test]
 fn order_spans_all_sizes() {
-    let rising = ["-1e100", "-1Ki", "-1", "-1n", "0", "1n", "1u", "999u", "1m", "1", "1001m", "1k", "1Ki", "1M", "1Mi", "1e30", "1e100"];
+    let rising = [
+        "-1e100", "-1Ki", "-1", "-1n", "0", "1n", "1u", "999u", "1m", "1", "1001m", "1k", "1Ki", "1M", "1Mi", "1e30",
+        "1e100",
+    ];
     for (index, low) in rising.iter().enumerate() {
         assert_eq!(read(low).cmp(&read(low)), Ordering::Equal);
         for high in &rising[index + 1..] {

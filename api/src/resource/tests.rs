@@ -7,13 +7,26 @@ use crate::name::{Gvk, Gvr};
 fn the_row_of_pods_is_whole() {
     let row = table().by_resource(&Gvr::new("", "v1", "pods")).unwrap();
     assert_eq!((row.kind.as_str(), row.list_kind.as_str(), row.singular.as_str()), ("Pod", "PodList", "pod"));
-    assert_eq!((row.short_names.as_slice(), row.categories.as_slice()), (&["po".to_owned()][..], &["all".to_owned()][..]));
+    assert_eq!(
+        (row.short_names.as_slice(), row.categories.as_slice()),
+        (&["po".to_owned()][..], &["all".to_owned()][..])
+    );
     assert!(row.namespaced() && row.stores() && !row.legacy);
     assert_eq!(row.verbs, Verb::ALL);
     assert_eq!(row.versions, [Version { name: "v1".into(), message: "io.k8s.api.core.v1.Pod".into() }]);
     let parts: Vec<&str> = row.subresources.iter().map(|part| part.name.as_str()).collect();
-    let want =
-        ["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"];
+    let want = [
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "log",
+        "portforward",
+        "proxy",
+        "resize",
+        "status",
+    ];
     assert_eq!(parts, want);
     let eviction = row.subresource("eviction").unwrap();
     assert_eq!(eviction.kind, Gvk::new("policy", "v1", "Eviction"));
@@ -107,5 +120,17 @@ fn bad_tables_are_refused_with_their_line() {
         (format!("{row}\n{row}"), "line 2 of the resource table: /v1, Resource=pods is in the table twice"),
     ] {
         assert_eq!(Table::parse(&text).unwrap_err().to_string(), want);
+    }
+}
+
+#[test]
+fn every_kind_has_a_schema() {
+    for row in table().rows() {
+        for version in &row.versions {
+            assert!(crate::schema::named(&version.message).is_some(), "{} is no known type", version.message);
+        }
+        for part in row.subresources.iter().filter(|part| !part.message.is_empty()) {
+            assert!(crate::schema::named(&part.message).is_some(), "{} is no known type", part.message);
+        }
     }
 }

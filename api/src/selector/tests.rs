@@ -58,7 +58,13 @@ fn query_form_is_refused_in_upstreams_words() {
         assert_eq!(LabelSelector::parse(text).unwrap_err().to_string(), want, "{text:?}");
     }
     let long = LabelSelector::parse(&format!("x={}", "a".repeat(64))).unwrap_err().to_string();
-    assert_eq!(long, format!("unable to parse requirement: values[0][x]: Invalid value: \"{}\": must be no more than 63 bytes", "a".repeat(64)));
+    assert_eq!(
+        long,
+        format!(
+            "unable to parse requirement: values[0][x]: Invalid value: \"{}\": must be no more than 63 bytes",
+            "a".repeat(64)
+        )
+    );
     assert!(LabelSelector::parse(&"x".repeat(LABEL_SELECTOR_MAX_BYTES + 1)).is_err());
 }
 
@@ -115,7 +121,10 @@ fn json_form_reads() {
     assert!(LabelSelector::from_json(Some(&json!(null))).unwrap().is_nothing());
     assert!(LabelSelector::from_json(Some(&json!({}))).unwrap().is_everything());
     for (bad, want) in [
-        (json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}), "\"Near\" is not a valid label selector operator"),
+        (
+            json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}),
+            "\"Near\" is not a valid label selector operator",
+        ),
         (
             json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
             "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",

@@ -186,7 +186,12 @@ fn no_new_finalizers(new: &Object, old: &Object, path: &FieldPath) -> Option<Fie
 
 pub fn managed_fields(object: &Object, path: &FieldPath) -> Vec<FieldError> {
     let entries = object.metadata().and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_array);
-    entries.into_iter().flatten().enumerate().flat_map(|(index, entry)| managed_entry(entry, &path.index(index))).collect()
+    entries
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .flat_map(|(index, entry)| managed_entry(entry, &path.index(index)))
+        .collect()
 }
 
 fn managed_entry(entry: &Value, path: &FieldPath) -> Vec<FieldError> {

@@ -68,7 +68,11 @@ pub fn patch_options(is_apply: bool, manager: &str, force: Option<bool>) -> Vec<
 }
 
 /// The old and the new way to say what becomes of dependents exclude each other.
-pub fn delete_options(orphan_dependents: Option<bool>, propagation: Option<&str>, dry_runs: &[String]) -> Vec<FieldError> {
+pub fn delete_options(
+    orphan_dependents: Option<bool>,
+    propagation: Option<&str>,
+    dry_runs: &[String],
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let at = FieldPath::new("propagationPolicy");
     if let Some(policy) = propagation {

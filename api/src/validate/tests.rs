@@ -4,9 +4,9 @@ use super::*;
 use crate::object::Object;
 use crate::resource::Scope;
 
-const LABEL_TAIL: &str = " (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const KEY_TAIL: &str =
-    " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_TAIL: &str =
+    " (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const KEY_TAIL: &str = " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 fn check(messages: Vec<String>, want: &[&str]) {
     assert_eq!(messages, want);
@@ -28,7 +28,9 @@ fn labels_of_dns() {
     check(dns1035_label("abc-123"), &[]);
     check(
         dns1035_label("1a"),
-        &["a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"],
+        &[
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+        ],
     );
 }
 
@@ -51,21 +53,27 @@ fn keys_and_values_of_labels() {
     for good in ["a", "A_b.c-d", "a.io/Name", &format!("{}/x", "a".repeat(253))] {
         check(label_key(good), &[]);
     }
-    let rule = format!("must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character{KEY_TAIL}");
+    let rule = format!(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character{KEY_TAIL}"
+    );
     check(label_key(""), &["name part must be non-empty", &format!("name part {rule}")]);
     check(label_key("/a"), &["prefix part must be non-empty"]);
     check(label_key("-"), &[&format!("name part {rule}")]);
     check(label_key(&"a".repeat(64)), &["name part must be no more than 63 bytes"]);
     check(
         label_key("a/b/c"),
-        &[&format!("a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")],
+        &[&format!(
+            "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )],
     );
     assert!(label_key("A.io/x")[0].starts_with("prefix part a lowercase RFC 1123 subdomain must"));
     check(label_value(""), &[]);
     check(label_value("A_1.b"), &[]);
     check(
         label_value("a b"),
-        &["a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"],
+        &[
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        ],
     );
     check(label_value(&"a".repeat(64)), &["must be no more than 63 bytes"]);
 }

@@ -42,9 +42,8 @@ pub fn env_var_name(value: &str) -> Vec<String> {
     let good = !value.is_empty()
         && !value.starts_with(|c: char| c.is_ascii_digit())
         && all(value, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
-    let mut messages = unless(good, || {
-        regex_message(ENV_VAR_NAME_RULE, ENV_VAR_NAME, &["my.env-name", "MY_ENV.NAME", "MyEnvName1"])
-    });
+    let mut messages =
+        unless(good, || regex_message(ENV_VAR_NAME_RULE, ENV_VAR_NAME, &["my.env-name", "MY_ENV.NAME", "MyEnvName1"]));
     messages.extend(parent_directory(value));
     messages
 }
@@ -64,9 +63,8 @@ pub fn http_header_name(value: &str) -> Vec<String> {
 }
 
 pub fn percent(value: &str) -> Vec<String> {
-    let good = value.strip_suffix('%').is_some_and(|digits| {
-        !digits.is_empty() && all(digits, |byte| byte.is_ascii_digit())
-    });
+    let good =
+        value.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && all(digits, |byte| byte.is_ascii_digit()));
     unless(good, || regex_message(PERCENT_RULE, PERCENT, &["1%", "93%"]))
 }
 
