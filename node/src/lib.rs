@@ -17,8 +17,13 @@
 //! Tasks: all in the [`quorate_env::Scope`] given to [`agent::run`]. Bounds: named constants beside each queue.
 
 pub mod agent;
+pub mod balancer;
+pub mod cni;
 pub mod config;
+pub mod dns;
+pub mod network;
 pub mod pod;
+pub mod proxy;
 pub mod runtime;
 
 pub use agent::run;
