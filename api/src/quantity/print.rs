@@ -7,28 +7,32 @@ use super::amount::Amount;
 const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const SMALLEST_EXPONENT: i32 = -9;
 const LARGEST_EXPONENT: i32 = 18;
-const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// Binary suffixes are for amounts from here on.
-const BINARY_FROM: i128 = 1024;
+const BINARY_SUFFIXES: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const BINARY_STEP: i128 = 1024;
 
 pub(super) fn canonical(amount: Amount, format: Format) -> String {
     if amount.is_zero() {
         return "0".to_owned();
     }
-    match (format, amount.whole()) {
-        (Format::BinarySi, Some(whole)) if whole.abs() >= BINARY_FROM => binary(whole),
+    match (format, amount.whole().and_then(binary)) {
+        (Format::BinarySi, Some(text)) => text,
         (Format::BinarySi | Format::DecimalSi, _) => decimal(amount),
         (Format::DecimalExponent, _) => exponent(amount),
     }
 }
 
-fn binary(mut whole: i128) -> String {
-    let mut suffix = 0;
-    while whole % 1024 == 0 && suffix + 1 < BINARY_SUFFIXES.len() {
-        whole /= 1024;
-        suffix += 1;
+/// `None` for numbers that no binary suffix fits: a bare number would be read back as a decimal one, and the normal form
+/// of a normal form must be itself.
+fn binary(mut whole: i128) -> Option<String> {
+    let mut suffix = None;
+    for larger in BINARY_SUFFIXES {
+        if whole % BINARY_STEP != 0 {
+            break;
+        }
+        whole /= BINARY_STEP;
+        suffix = Some(larger);
     }
-    format!("{whole}{}", BINARY_SUFFIXES[suffix])
+    suffix.map(|suffix| format!("{whole}{suffix}"))
 }
 
 /// Beyond `E` the number grows instead of the suffix.

@@ -37,6 +37,9 @@ fn texts_take_upstreams_normal_form() {
         ("1025Ki", "1025Ki"),
         ("1Pi", "1Pi"),
         ("1.1Ki", "1126400m"),
+        // No binary suffix fits 2000, and a bare 2000 is a decimal number.
+        ("1.953125Ki", "2k"),
+        ("1.0009765625Ki", "1025"),
         ("0.0001Ki", "102400u"),
         ("-1024", "-1024"),
         ("-1Ki", "-1Ki"),
@@ -118,6 +121,7 @@ fn sums_are_exact_and_keep_a_format() {
     assert_eq!(sum("1Gi", "512Mi"), "1536Mi");
     assert_eq!(sum("100m", "0.9"), "1");
     assert_eq!(sum("1Gi", "1G"), "2073741824");
+    assert_eq!(sum("1Ki", "976"), "2k");
     assert_eq!(sum("0", "1Gi"), "1Gi");
     assert_eq!(sum("1e3", "1"), "1001");
     assert_eq!(read("1").checked_sub(&read("1m")).unwrap().to_string(), "999m");
