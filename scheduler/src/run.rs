@@ -142,7 +142,9 @@ impl Scheduler {
             Cause::NodesListed(names) => {
                 let gone: Vec<String> =
                     self.view.nodes().map(|s| s.node.name.clone()).filter(|n| !names.contains(n)).collect();
-                gone.iter().for_each(|name| self.view.remove_node(name));
+                for name in &gone {
+                    self.view.remove_node(name);
+                }
                 self.nodes_listed = true;
             }
             Cause::PodsListed(keys) => {
@@ -150,7 +152,9 @@ impl Scheduler {
                 let placed = self.view.nodes().flat_map(|state| state.pods.keys());
                 let gone: Vec<PodKey> =
                     placed.chain(self.pending.keys()).filter(|key| !listed.contains(*key)).cloned().collect();
-                gone.iter().for_each(|key| self.forget_pod(key));
+                for key in &gone {
+                    self.forget_pod(key);
+                }
                 self.pods_listed = true;
             }
         }

@@ -23,8 +23,7 @@ pub(super) async fn bind(client: &kube::Client, pod: &PodInfo, node: &str) -> Re
         "metadata": {"name": pod.key.1, "namespace": pod.namespace(), "uid": pod.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
-    let body = serde_json::to_vec(&binding).map_err(kube::Error::SerdeError)?;
-    let _status: Value = api.create_subresource("binding", &pod.key.1, &PostParams::default(), body).await?;
+    let _status: Value = api.create_subresource("binding", &pod.key.1, &PostParams::default(), &binding).await?;
     Ok(())
 }
 

@@ -33,7 +33,9 @@ fn pod(name: &str, cpu: &str, spec: &Value) -> PodInfo {
 
 fn view(nodes: Vec<NodeInfo>) -> View {
     let mut view = View::default();
-    nodes.into_iter().for_each(|node| view.put_node(node));
+    for node in nodes {
+        view.put_node(node);
+    }
     view
 }
 
