@@ -402,7 +402,7 @@ func main() {
 			for _, fd := range st.Fields.List {
 				emitField(p, at, f, fd, &rows, &flags)
 			}
-			if len(rows) == 0 && !strings.Contains(p.path, "/api/") {
+			if len(rows) == 0 && len(st.Fields.List) > 0 {
 				continue
 			}
 			if t, _ := marker(p.docs[n], "structType"); t == "atomic" {

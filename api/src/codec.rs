@@ -13,7 +13,7 @@ mod visit;
 pub mod yaml;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use canonical::canonicalize;
 

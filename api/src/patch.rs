@@ -6,6 +6,8 @@
 pub mod json_patch;
 pub mod merge;
 pub mod strategic;
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 

@@ -127,7 +127,10 @@ fn always_printed(field: &Field) -> Option<Value> {
     match (field.presence, field.shape) {
         (Presence::Always | Presence::OmitEmpty, Shape::One) if message => Some(normal::zero(field.of)),
         (Presence::Always, Shape::One) => Some(normal::zero(field.of)).filter(is_plain),
-        (Presence::Pointer | Presence::OmitEmpty | Presence::OmitZero, _) | (_, Shape::List | Shape::Map) => None,
+        // Go prints `null`; an empty list means the same to every client, and some refuse the null.
+        (Presence::Always, Shape::List) => Some(Value::Array(Vec::new())),
+        (Presence::Always, Shape::Map) => Some(Value::Object(Map::new())),
+        (Presence::Pointer | Presence::OmitEmpty | Presence::OmitZero, _) => None,
     }
 }
 

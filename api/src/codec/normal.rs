@@ -89,18 +89,13 @@ fn quantity(text: &str) -> Result<Value, Refusal> {
 pub(super) fn zero(of: FieldType) -> Value {
     match of {
         FieldType::String | FieldType::Bytes => Value::from(""),
-        FieldType::Bool => Value::Bool(false),
+        FieldType::Bool | FieldType::SchemaOrBool(_) => Value::Bool(false),
         FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString => Value::from(0),
         FieldType::Quantity => Value::from("0"),
         FieldType::Duration => Value::from("0s"),
         FieldType::Message(_) | FieldType::Object => Value::Object(Map::new()),
-        FieldType::Strings => Value::Array(Vec::new()),
-        FieldType::Time
-        | FieldType::MicroTime
-        | FieldType::Raw
-        | FieldType::SchemaOrArray(_)
-        | FieldType::SchemaOrBool(_)
-        | FieldType::SchemaOrStrings(_) => Value::Null,
+        FieldType::Strings | FieldType::SchemaOrArray(_) | FieldType::SchemaOrStrings(_) => Value::Array(Vec::new()),
+        FieldType::Time | FieldType::MicroTime | FieldType::Raw => Value::Null,
     }
 }
 

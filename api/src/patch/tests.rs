@@ -1,0 +1,2 @@
+mod json_patch;
+mod merge;
