@@ -19,16 +19,20 @@
 //!   (`object/check.rs`).
 //! - Every row of the table names a kind with a schema, a plural and at least one version; no two rows serve one plural
 //!   or one kind in the same group-version; each leads to a row that stores its objects (`resource/tests.rs`).
+//! - Every message of the facts has a schema, and no field is lost (`schema/tests.rs`); what one codec writes, every
+//!   codec reads as the same value, and prost reads the protobuf (`codec/tests/golden.rs`, `codec/protobuf/tests.rs`).
+//! - The normal form of a normal form is itself (`codec/tests/canonical.rs`); patches obey their laws
+//!   (`patch/tests/`, `patch/strategic/tests.rs`).
 //! - Printing a parsed selector and parsing it again gives the same selector (`selector/tests.rs`).
 //! - Printing a parsed quantity and parsing it again gives the same amount and the same text (`quantity/tests.rs`).
 //! - The JSON of each `Status` constructor is compared whole with upstream's shape (`status/tests.rs`).
 //!
-//! **Tasks.** Add a resource: one line in `facts/resources.tsv`. Add a refusal: a constructor in [`status`] and its
-//! golden test.
+//! **Tasks.** Add a resource: one line in `facts/resources.tsv`. Follow a new release's types: `facts/README.md`. Add a
+//! refusal: a constructor in [`status`] and its golden test.
 //!
 //! **Bounds.** Whatever length a user chooses is limited by a named constant beside the parser that reads it:
-//! [`selector::LABEL_SELECTOR_MAX_BYTES`], [`quantity::QUANTITY_MAX_DIGITS`], [`validate::ANNOTATIONS_MAX_BYTES`] and the
-//! like.
+//! [`codec::MAX_DEPTH`], [`patch::json_patch::MAX_OPERATIONS`], [`selector::LABEL_SELECTOR_MAX_BYTES`],
+//! [`quantity::QUANTITY_MAX_DIGITS`], [`validate::ANNOTATIONS_MAX_BYTES`] and the like.
 
 pub mod codec;
 pub mod field;

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
+use crate::quantity::Quantity;
 use crate::schema::{Field, FieldType, ListKind, Patch, Presence, Shape, Type};
 use crate::time::{MicroTime, Time};
 
@@ -28,8 +29,10 @@ pub(super) fn scalar(of: FieldType, value: Value) -> Result<Value, Refusal> {
         }
         (FieldType::Double, Value::Number(number)) => Ok(Value::Number(whole(number))),
         (FieldType::Bytes, Value::String(text)) => bytes(text).map(|bytes| Value::String(STANDARD.encode(bytes))),
-        (FieldType::Quantity, Value::String(text)) => quantity(text),
-        (FieldType::Quantity, Value::Number(number)) => quantity(&number.to_string()),
+        (FieldType::Quantity, Value::String(_) | Value::Number(_)) => match Quantity::from_value(&value) {
+            Ok(quantity) => Ok(Value::String(quantity.to_string())),
+            Err(error) => Err(Refusal::Bad(error.to_string())),
+        },
         (FieldType::Time, Value::String(text)) => match Time::parse(text) {
             Ok(time) => Ok(Value::String(time.to_string())),
             Err(error) => Err(Refusal::Bad(error.to_string())),
@@ -79,10 +82,6 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, Refusal> {
         };
         Refusal::Bad(format!("illegal base64 data at input byte {at}"))
     })
-}
-
-fn quantity(text: &str) -> Result<Value, Refusal> {
-    Ok(Value::from(text))
 }
 
 /// What stands for `null` where an element must be.

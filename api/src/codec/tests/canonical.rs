@@ -78,6 +78,13 @@ fn scalars_take_their_normal_form() {
 }
 
 #[test]
+fn quantities_take_their_normal_form() {
+    let claim = json!({"spec": {"resources": {"requests": {"storage": "1024Mi", "cpu": 0.5, "x": "1000m"}}}});
+    let claim = canonical(kind("v1", "PersistentVolumeClaim"), claim).unwrap();
+    assert_eq!(claim["spec"]["resources"]["requests"], json!({"storage": "1Gi", "cpu": "500m", "x": "1"}));
+}
+
+#[test]
 fn wrong_types_are_refused() {
     let schema = kind("v1", "Pod");
     assert!(canonical(schema, json!([])).is_err());

@@ -108,6 +108,10 @@ fn unreadable_scalars_are_refused() {
         r#"{"metadata":{"creationTimestamp":"yesterday"}}"#,
         &crate::time::Time::parse("yesterday").unwrap_err().to_string(),
     );
+    refused(
+        r#"{"spec":{"template":{"spec":{"overhead":{"cpu":"much"}}}}}"#,
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    );
     let secret = kind("v1", "Secret");
     let error = json::decode(br#"{"data":{"a":"*"}}"#, Some(secret), FieldValidation::Warn).unwrap_err();
     assert_eq!(error.to_string(), "illegal base64 data at input byte 0");
