@@ -1,0 +1,3 @@
+//! The kinds of the certificates group.
+
+pub(crate) mod signing_request;

@@ -1,0 +1,3 @@
+//! The kinds of the coordination group.
+
+pub(crate) mod lease;

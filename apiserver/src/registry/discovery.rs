@@ -1,0 +1,3 @@
+//! The kinds of the discovery group.
+
+pub(crate) mod endpoint_slice;

@@ -1,0 +1,3 @@
+//! The kinds of the node group.
+
+pub(crate) mod runtime_class;

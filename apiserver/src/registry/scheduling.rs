@@ -1,0 +1,3 @@
+//! The kinds of the scheduling group.
+
+pub(crate) mod priority_class;
