@@ -24,6 +24,8 @@ pub struct Config {
     /// Everything the agent writes lives below this directory.
     pub root_dir: PathBuf,
     pub runtime: RuntimeChoice,
+    /// Image archives that a private containerd is given before the node is ready.
+    pub image_archives: Vec<PathBuf>,
     pub network: ClusterNetwork,
     pub server: ServerConfig,
     /// Cgroups of the pods are made below this cgroup, so that several nodes can share one machine.

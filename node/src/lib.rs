@@ -18,13 +18,25 @@
 
 pub mod agent;
 pub mod balancer;
+pub mod cgroup;
 pub mod cni;
 pub mod config;
+pub mod containerd;
 pub mod dns;
+pub mod events;
+pub mod images;
+pub mod join;
+pub mod logs;
+pub mod machine;
 pub mod network;
+pub mod objects;
 pub mod pod;
+pub mod probes;
 pub mod proxy;
+pub mod registration;
 pub mod runtime;
+pub mod server;
+pub mod volumes;
 
 pub use agent::run;
 pub use config::{Config, RuntimeChoice};

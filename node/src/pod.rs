@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as ContainerSpec, EphemeralContainer, Pod, PodSpec};
 
+pub mod config;
+pub mod dns;
+pub mod environment;
+pub mod expansion;
+pub mod fields;
+pub mod manager;
 pub mod memory;
+pub mod run;
 pub mod status;
 pub mod step;
-
+pub mod worker;
 
 /// Grace period of a pod that names none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -119,10 +126,21 @@ pub fn container<'a>(pod: &'a Pod, name: &str) -> Option<(ContainerKind, Cow<'a,
     containers(pod).into_iter().find(|(_, container)| container.name == name)
 }
 
+/// Where a container stands in its pod's specification, as events point to it.
+pub fn field_path(pod: &Pod, name: &str) -> String {
+    let list = match container(pod, name) {
+        Some((ContainerKind::Init | ContainerKind::Sidecar, _)) => "initContainers",
+        Some((ContainerKind::Ephemeral, _)) => "ephemeralContainers",
+        Some((ContainerKind::Main, _)) | None => "containers",
+    };
+    format!("spec.{list}{{{name}}}")
+}
+
 /// An ephemeral container has the fields of any other; its target is looked up where namespaces are chosen.
 fn ephemeral_spec(container: &EphemeralContainer) -> ContainerSpec {
     let fields = serde_json::to_value(container).unwrap_or_default();
-    serde_json::from_value(fields).unwrap_or_else(|_| ContainerSpec { name: container.name.clone(), ..Default::default() })
+    serde_json::from_value(fields)
+        .unwrap_or_else(|_| ContainerSpec { name: container.name.clone(), ..Default::default() })
 }
 
 pub fn host_network(pod: &Pod) -> bool {

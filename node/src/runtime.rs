@@ -12,7 +12,6 @@ pub mod cri;
 pub mod proto;
 pub mod simulated;
 
-
 pub use cri::CriRuntime;
 pub use simulated::SimulatedRuntime;
 
@@ -81,7 +80,7 @@ pub struct PodObservation {
 
 impl PodObservation {
     pub(crate) fn sort(&mut self) {
-        self.sandboxes.sort_by(|a, b| (b.attempt, b.created_at).cmp(&(a.attempt, a.created_at)));
+        self.sandboxes.sort_by_key(|sandbox| std::cmp::Reverse((sandbox.attempt, sandbox.created_at)));
         self.containers.sort_by(|a, b| (&a.name, b.attempt, b.created_at).cmp(&(&b.name, a.attempt, a.created_at)));
     }
 
@@ -152,7 +151,7 @@ impl RuntimeError {
 /// A container runtime. Clones are handles to the same one.
 #[derive(Clone, Debug)]
 pub enum Runtime {
-    Cri(CriRuntime),
+    Cri(Box<CriRuntime>),
     Simulated(SimulatedRuntime),
 }
 
@@ -202,7 +201,7 @@ impl Runtime {
         config: proto::ContainerConfig,
         sandbox_config: proto::PodSandboxConfig,
     ) -> Result<String, RuntimeError> {
-        delegate!(self, runtime => runtime.create_container(sandbox_id, config, sandbox_config).await)
+        delegate!(self, runtime => Box::pin(runtime.create_container(sandbox_id, config, sandbox_config)).await)
     }
 
     pub async fn start_container(&self, id: &str) -> Result<(), RuntimeError> {

@@ -29,10 +29,11 @@ pub fn status(input: &Input<'_>, host: &Host) -> PodStatus {
         qos_class: old.qos_class.clone().or_else(|| Some(super::qos(input.pod).as_str().to_owned())),
         host_ip: host.addresses.first().map(ToString::to_string),
         host_ips: some(host.addresses.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
-        init_container_statuses: some(containers::statuses(input, &views, &[
-            ContainerKind::Init,
-            ContainerKind::Sidecar,
-        ])),
+        init_container_statuses: some(containers::statuses(
+            input,
+            &views,
+            &[ContainerKind::Init, ContainerKind::Sidecar],
+        )),
         container_statuses: some(containers::statuses(input, &views, &[ContainerKind::Main])),
         ephemeral_container_statuses: some(containers::statuses(input, &views, &[ContainerKind::Ephemeral])),
         reason: old.reason.clone(),
@@ -91,8 +92,7 @@ fn phase(input: &Input<'_>, views: &Views<'_>, old: &PodStatus) -> &'static str 
         return if any_live { "Running" } else { "Failed" };
     }
     let count = count(views, ending);
-    let init_failed =
-        views.of_kind(ContainerKind::Init).any(|view| view.ended_for_good() && !view.succeeded());
+    let init_failed = views.of_kind(ContainerKind::Init).any(|view| view.ended_for_good() && !view.succeeded());
     if init_failed || (views.is_stranded() && count.running == 0) {
         return "Failed";
     }

@@ -69,12 +69,30 @@ pub enum KillReason {
 pub enum Action {
     MountVolumes,
     UnmountVolumes,
-    CreateSandbox { attempt: u32 },
-    StopSandbox { id: String },
-    RemoveSandbox { id: String },
-    StartContainer { name: String, kind: ContainerKind, sandbox_id: String, attempt: u32 },
-    KillContainer { id: String, name: String, grace: Duration, reason: KillReason },
-    RemoveContainer { id: String },
+    CreateSandbox {
+        attempt: u32,
+    },
+    StopSandbox {
+        id: String,
+    },
+    RemoveSandbox {
+        id: String,
+    },
+    StartContainer {
+        name: String,
+        kind: ContainerKind,
+        sandbox_id: String,
+        attempt: u32,
+    },
+    KillContainer {
+        id: String,
+        name: String,
+        grace: Duration,
+        reason: KillReason,
+    },
+    RemoveContainer {
+        id: String,
+    },
     /// Report the last status, then remove the object.
     Delete,
     /// Remove the pod's files and end its worker.

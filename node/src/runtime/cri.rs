@@ -225,7 +225,9 @@ impl CriRuntime {
             config: Some(config),
             sandbox_config: Some(sandbox_config),
         };
-        Ok(self.call(SANDBOX_LIMIT, self.runtime.clone().create_container(request)).await?.container_id)
+        let mut client = self.runtime.clone();
+        let call = Box::pin(client.create_container(request));
+        Ok(self.call(SANDBOX_LIMIT, call).await?.container_id)
     }
 
     pub async fn start_container(&self, id: &str) -> Result<(), RuntimeError> {
@@ -262,7 +264,8 @@ impl CriRuntime {
     }
 
     pub async fn images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let answer = self.call(CALL_LIMIT, self.images.clone().list_images(proto::ListImagesRequest::default())).await?;
+        let answer =
+            self.call(CALL_LIMIT, self.images.clone().list_images(proto::ListImagesRequest::default())).await?;
         Ok(answer.images.into_iter().map(image_from).collect())
     }
 

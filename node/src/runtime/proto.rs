@@ -4,7 +4,6 @@
     unused_qualifications,
     clippy::pedantic,
     clippy::allow_attributes_without_reason,
-    clippy::allow_attributes,
     reason = "generated code"
 )]
 
@@ -12,4 +11,8 @@ tonic::include_proto!("runtime.v1");
 
 pub mod events {
     tonic::include_proto!("containerd.services.events.v1");
+}
+
+pub mod health {
+    tonic::include_proto!("grpc.health.v1");
 }

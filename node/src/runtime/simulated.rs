@@ -2,6 +2,7 @@
 //!
 //! Gives many nodes in one process, and pods where containers cannot be had. What a container does is read from its
 //! pod's annotations: [`ANNOTATION_RUN_SECONDS`] and [`ANNOTATION_EXIT_CODE`].
+#![expect(clippy::unused_async, reason = "the same face as the real runtime's")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -268,7 +269,7 @@ impl SimulatedRuntime {
     fn new_id(&self) -> String {
         let mut bytes = [0; 32];
         self.env.random.fill(&mut bytes);
-        bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        crate::machine::hex(&bytes)
     }
 }
 

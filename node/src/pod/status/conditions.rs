@@ -112,8 +112,14 @@ fn ready(input: &Input<'_>, containers: &Verdict, old: &PodStatus) -> Verdict {
         let found = old.conditions.iter().flatten().find(|condition| condition.type_ == gate.condition_type);
         match found {
             Some(condition) if condition.status == "True" => {}
-            Some(_) => unmet.push(format!("the status of pod readiness gate \"{}\" is not \"True\", but False", gate.condition_type)),
-            None => unmet.push(format!("corresponding condition of pod readiness gate \"{}\" does not exist.", gate.condition_type)),
+            Some(_) => unmet.push(format!(
+                "the status of pod readiness gate \"{}\" is not \"True\", but False",
+                gate.condition_type
+            )),
+            None => unmet.push(format!(
+                "corresponding condition of pod readiness gate \"{}\" does not exist.",
+                gate.condition_type
+            )),
         }
     }
     if unmet.is_empty() { Verdict::yes() } else { Verdict::no("ReadinessGatesNotReady", unmet.join(", ")) }

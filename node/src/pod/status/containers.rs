@@ -76,12 +76,8 @@ fn state(input: &Input<'_>, views: &Views<'_>, view: &View<'_>) -> ApiState {
             ..Default::default()
         },
         ContainerState::Created => waiting_to_start(input, views, view),
-        ContainerState::Unknown | ContainerState::Exited => {
-            waiting_to_restart(input, views, view).unwrap_or_else(|| ApiState {
-                terminated: Some(terminated(input, newest)),
-                ..Default::default()
-            })
-        }
+        ContainerState::Unknown | ContainerState::Exited => waiting_to_restart(input, views, view)
+            .unwrap_or_else(|| ApiState { terminated: Some(terminated(input, newest)), ..Default::default() }),
     }
 }
 
@@ -90,7 +86,8 @@ fn waiting_to_start(input: &Input<'_>, views: &Views<'_>, view: &View<'_>) -> Ap
         return waiting(reason, Some(message));
     }
     let has_init = views.init().next().is_some();
-    let reason = if has_init && view.kind != ContainerKind::Ephemeral { "PodInitializing" } else { "ContainerCreating" };
+    let reason =
+        if has_init && view.kind != ContainerKind::Ephemeral { "PodInitializing" } else { "ContainerCreating" };
     waiting(reason, None)
 }
 
@@ -122,16 +119,16 @@ fn failure(input: &Input<'_>, view: &View<'_>) -> Option<(&'static str, String)>
     let failure = input.memory.failures.get(view.name())?;
     if failure.cause == Cause::ErrImagePull && after(failure.at, FIRST_CAUSE) <= input.now {
         let image = view.spec.image.as_deref().unwrap_or_default();
-        return Some(("ImagePullBackOff", format!("Back-off pulling image \"{image}\": ErrImagePull: {}", failure.message)));
+        return Some((
+            "ImagePullBackOff",
+            format!("Back-off pulling image \"{image}\": ErrImagePull: {}", failure.message),
+        ));
     }
     Some((failure.cause.as_str(), failure.message.clone()))
 }
 
 fn waiting(reason: &str, message: Option<String>) -> ApiState {
-    ApiState {
-        waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }),
-        ..Default::default()
-    }
+    ApiState { waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }), ..Default::default() }
 }
 
 fn last_state(input: &Input<'_>, previous: &Container) -> Option<ApiState> {

@@ -32,7 +32,8 @@ pub(super) fn end(input: &Input<'_>, views: &Views<'_>, course: Course, decision
 fn containers_ended(input: &Input<'_>, views: &Views<'_>, decision: &mut Decision) -> bool {
     let is_sidecar =
         |container: &Container| views.of_kind(ContainerKind::Sidecar).any(|view| view.name() == container.name);
-    let live: Vec<&Container> = input.observed.containers.iter().filter(|container| is_live_container(container)).collect();
+    let live: Vec<&Container> =
+        input.observed.containers.iter().filter(|container| is_live_container(container)).collect();
     if live.is_empty() {
         return true;
     }

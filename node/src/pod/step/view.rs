@@ -71,12 +71,7 @@ impl<'a> Views<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(
-        input: &Input<'a>,
-        sandbox: Option<&Sandbox>,
-        kind: ContainerKind,
-        spec: Cow<'a, ContainerSpec>,
-    ) -> Self {
+    fn of(input: &Input<'a>, sandbox: Option<&Sandbox>, kind: ContainerKind, spec: Cow<'a, ContainerSpec>) -> Self {
         let mut seen = input.observed.containers.iter().filter(|container| container.name == spec.name);
         let newest = seen.next();
         let previous = seen.next();
