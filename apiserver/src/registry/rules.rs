@@ -29,9 +29,14 @@ impl<'a> At<'a> {
         Self { value: object.as_map().get(name).filter(|value| !value.is_null()), path: FieldPath::new(name) }
     }
 
-    /// No place in particular: messages about it name no field.
+    /// No field in particular; upstream's messages show it so.
     pub(crate) fn nowhere() -> Self {
-        Self { value: None, path: FieldPath::root() }
+        Self { value: None, path: FieldPath::new("[]") }
+    }
+
+    /// The same value under a path of one name, which upstream gives a few nested fields.
+    pub(crate) fn filed_at_top(&self, name: &str) -> At<'a> {
+        At { value: self.value, path: FieldPath::new(name) }
     }
 
     /// A value that stands under `path`, wherever it comes from.

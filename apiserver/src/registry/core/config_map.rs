@@ -110,7 +110,7 @@ mod tests {
                     json!({"lives": "AA=="}),
                     &["data[lives]: Invalid value: \"lives\": duplicate of key present in binaryData"],
                 ),
-                ("/data/big", json!("x".repeat(MAX_DATA_BYTES)), &[": Too long: may not be more than 1048576 bytes"]),
+                ("/data/big", json!("x".repeat(MAX_DATA_BYTES)), &["[]: Too long: may not be more than 1048576 bytes"]),
             ],
         );
         check_update(

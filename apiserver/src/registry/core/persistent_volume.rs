@@ -156,13 +156,12 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
         let changes = difference(&before, &after, "spec");
         errors.forbidden(&at, format!("spec.persistentvolumesource is immutable after creation\n{changes}"));
     }
-    let root = At::nowhere();
     let (spec, old_spec) = (At::top(new, "spec"), At::top(old, "spec"));
-    errors.immutable(&spec.field("volumeMode").filed_under(&root.field("volumeMode")), &old_spec.field("volumeMode"));
+    errors.immutable(&spec.field("volumeMode").filed_at_top("volumeMode"), &old_spec.field("volumeMode"));
     let affinity = old_spec.field("nodeAffinity");
     if affinity.is_set() && spec.field("nodeAffinity").value() != affinity.value() {
         let detail = "field is immutable, except for updating from beta label to GA";
-        errors.invalid(&spec.field("nodeAffinity").filed_under(&root.field("nodeAffinity")), detail);
+        errors.invalid(&spec.field("nodeAffinity").filed_at_top("nodeAffinity"), detail);
     }
     errors.into_vec()
 }

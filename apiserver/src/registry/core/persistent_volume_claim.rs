@@ -166,10 +166,7 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
         let at = spec.field("resources").field("requests").field("storage");
         errors.forbidden(&at, "field can not be less than status.capacity");
     }
-    errors.immutable(
-        &spec.field("volumeMode").filed_under(&At::nowhere().field("volumeMode")),
-        &before.field("volumeMode"),
-    );
+    errors.immutable(&spec.field("volumeMode").filed_at_top("volumeMode"), &before.field("volumeMode"));
     errors.into_vec()
 }
 

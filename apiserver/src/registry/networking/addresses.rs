@@ -42,6 +42,11 @@ fn validate_cidr(cidr: &Object) -> Vec<FieldError> {
 }
 
 pub(crate) static IP_ADDRESS: Strategy = Strategy {
+    validate_name: |name, _prefix| match name.parse::<std::net::IpAddr>() {
+        Ok(address) if address.to_string() == name => Vec::new(),
+        Ok(address) => vec![format!("must be in canonical form ({address})")],
+        Err(_) => formats::ip(name),
+    },
     validate_create: |address| {
         let mut errors = Errors::default();
         let parent = At::top(address, "spec").field("parentRef");

@@ -92,12 +92,19 @@ fn label_values_join_the_selectors() {
         "labelSelector": {}, "matchLabelKeys": ["app"]}]);
     let labelled =
         with(&with(&pod(), "/metadata/labels", json!({"app": "web"})), "/spec/topologySpreadConstraints", spread);
-    // The key is judged before it joins; what joined is what the scheduler reads.
-    let mut pod = Object::from_value(labelled).unwrap();
-    (STRATEGY.prepare_create)(&mut pod);
+    let pod = stored(&STRATEGY, labelled.clone());
     assert_eq!(
-        pod.get("/spec/topologySpreadConstraints/0/labelSelector/matchExpressions"),
-        Some(&json!([{"key": "app", "operator": "In", "values": ["web"]}]))
+        pod["spec"]["topologySpreadConstraints"][0]["labelSelector"],
+        json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]})
+    );
+    let twice =
+        with(&labelled, "/spec/topologySpreadConstraints/0/labelSelector", json!({"matchLabels": {"app": "web"}}));
+    assert_eq!(
+        faults(&STRATEGY, twice),
+        [
+            "spec.topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: \"app\": exists in both matchLabelKeys and \
+          labelSelector"
+        ]
     );
 }
 

@@ -184,14 +184,23 @@ fn spread_label_keys(constraint: &At<'_>, errors: &mut Errors) {
     if !selector.is_set() {
         errors.forbidden(&keys, NO_SELECTOR);
     }
-    let mut selected: BTreeSet<&str> = selector.field("matchLabels").entries().map(|(key, _)| key).collect();
-    selected.extend(selector.field("matchExpressions").items().map(|r| r.field("key").text()));
     for key in keys.items() {
         selectors::label_name(&key, errors);
-        if selected.contains(key.text()) {
+        if selects_by_itself(&selector, key.text()) {
             errors.invalid(&key, "exists in both matchLabelKeys and labelSelector");
         }
     }
+}
+
+/// Whether the selector names the key beyond the one requirement that the key itself has brought in.
+fn selects_by_itself(selector: &At<'_>, key: &str) -> bool {
+    let requirements = selector.field("matchExpressions");
+    let named = requirements.items().filter(|requirement| requirement.field("key").text() == key).count();
+    let brought = requirements.items().any(|requirement| {
+        let one_value = requirement.field("values").len() == 1;
+        requirement.field("key").text() == key && requirement.field("operator").text() == "In" && one_value
+    });
+    selector.field("matchLabels").key(key).is_set() || named > usize::from(brought)
 }
 
 /// While a pod is gated its required node affinity may only grow narrower.

@@ -231,7 +231,7 @@ fn load_balancer(service: &Object, spec: &At<'_>, kind: &str, errors: &mut Error
         }
     }
     if balanced && !spec.field("allocateLoadBalancerNodePorts").is_set() {
-        errors.required(&At::nowhere().field("allocateLoadBalancerNodePorts"), "");
+        errors.required(&spec.field("allocateLoadBalancerNodePorts").filed_at_top("allocateLoadBalancerNodePorts"), "");
     }
     let class = spec.field("loadBalancerClass");
     if balanced && class.is_set() {
