@@ -25,11 +25,7 @@ pub fn decode(
 }
 
 /// As [`decode`], for a value that is already parsed: the result of a patch.
-pub fn check(
-    value: Value,
-    schema: Option<&'static Type>,
-    validation: FieldValidation,
-) -> Result<Decoded, DecodeError> {
+pub fn check(value: Value, schema: Option<&'static Type>, validation: FieldValidation) -> Result<Decoded, DecodeError> {
     let session = Session::new(validation);
     let value = session.root(schema).deserialize(value).map_err(|error| session.failure(&error))?;
     session.finish(value)

@@ -58,7 +58,8 @@ fn whole(number: &Number) -> Number {
     /// Every integer up to here is exact in a float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
-        Some(value) if number.is_f64() && value.fract() == 0.0 && value.abs() <= EXACT => {
+        Some(value) if number.is_f64() && value.fract() == 0.0 && value.abs() <= EXACT =>
+        {
             #[expect(clippy::cast_possible_truncation, reason = "checked: no fraction, and within the exact range")]
             Number::from(value as i64)
         }

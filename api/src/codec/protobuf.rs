@@ -120,11 +120,8 @@ fn decode_at(bytes: &[u8], default: Option<&Gvk>, depth: usize) -> Result<(Gvk, 
     };
     let schema = schema::for_gvk(&gvk)
         .ok_or_else(|| ProtobufError::UnknownKind { version: gvk.api_version(), kind: gvk.kind.clone() })?;
-    let mut object = if content_type == "application/json" {
-        decode::json_object(raw)?
-    } else {
-        decode::root(schema, raw, depth)?
-    };
+    let mut object =
+        if content_type == "application/json" { decode::json_object(raw)? } else { decode::root(schema, raw, depth)? };
     object.insert("apiVersion".into(), Value::String(gvk.api_version()));
     object.insert("kind".into(), Value::String(gvk.kind.clone()));
     Ok((gvk, Value::Object(object)))

@@ -15,7 +15,11 @@ pub(super) fn kind(version: &str, kind: &str) -> &'static Type {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => Value::Object(
-            object.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, without_nulls(value))).collect(),
+            object
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| (name, without_nulls(value)))
+                .collect(),
         ),
         Value::Array(elements) => Value::Array(elements.into_iter().map(without_nulls).collect()),
         other => other,

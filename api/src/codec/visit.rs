@@ -69,12 +69,7 @@ impl Session {
     }
 
     pub(super) fn root(&self, schema: Option<&'static Type>) -> Place<'_> {
-        Place {
-            session: self,
-            path: Path::Root,
-            expect: schema.map_or(Expect::Anything, Expect::Message),
-            owner: None,
-        }
+        Place { session: self, path: Path::Root, expect: schema.map_or(Expect::Anything, Expect::Message), owner: None }
     }
 
     /// The typed reason if the walk stopped itself, else the source's own.

@@ -4,19 +4,31 @@ use serde::de::DeserializeSeed;
 use serde_saphyr::DuplicateKeyPolicy;
 
 use super::visit::Session;
-use super::{DecodeError, Decoded, FieldValidation};
+use super::{DecodeError, Decoded, FieldValidation, MAX_DEPTH};
 use crate::schema::Type;
 
-/// Reads a body; as [`super::json::decode`].
+/// Reads a body; as [`super::json::decode`]. Scalars are read as YAML 1.1 has them, as upstream does: `yes` is true,
+/// `0644` is octal. Most bodies that say they are YAML are JSON (`kubectl apply` sends them), so that is tried first.
 pub fn decode(
     bytes: &[u8],
     schema: Option<&'static Type>,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        match super::json::decode(bytes, schema, validation) {
+            // A YAML flow mapping begins the same way.
+            Err(DecodeError::Syntax(_)) => {}
+            result => return result,
+        }
+    }
     let session = Session::new(validation);
+    // Aliases, anchors and nodes stay within the library's own budget.
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
         // Repeated keys are the session's to report.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
     };
     let value = serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |deserializer| {
         session.root(schema).deserialize(deserializer)

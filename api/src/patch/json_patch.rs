@@ -13,7 +13,9 @@ pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 /// The current value with every operation applied in order; the first that fails fails the patch.
 pub fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
-        return Err(PatchError::Malformed("json: cannot unmarshal object into Go value of type jsonpatch.Patch".into()));
+        return Err(PatchError::Malformed(
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch".into(),
+        ));
     };
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations { max: MAX_OPERATIONS, found: operations.len() });

@@ -66,11 +66,7 @@ fn leak(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-fn declare(
-    text: &'static str,
-    names: &[&'static str],
-    by_name: &HashMap<&'static str, TypeRef>,
-) -> Vec<Declared> {
+fn declare(text: &'static str, names: &[&'static str], by_name: &HashMap<&'static str, TypeRef>) -> Vec<Declared> {
     let mut declared: Vec<Declared> = Vec::with_capacity(names.len());
     let mut package = "";
     let mut full = String::new();

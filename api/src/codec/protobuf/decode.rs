@@ -45,8 +45,7 @@ pub(super) fn json_object(bytes: &[u8]) -> Result<Map<String, Value>, ProtobufEr
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| ProtobufError::BadValue { field: "raw", problem: error.to_string() })
+    serde_json::from_slice(bytes).map_err(|error| ProtobufError::BadValue { field: "raw", problem: error.to_string() })
 }
 
 /// Adds the fields of one message. A field that occurs twice merges or wins by protobuf's rules.

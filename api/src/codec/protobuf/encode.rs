@@ -12,11 +12,9 @@ use crate::schema::{Field, FieldType, Shape, Target, Type};
 pub(super) fn message(of: &'static Type, value: &Value, out: &mut Writer) -> Result<(), EncodeError> {
     match value {
         Value::Object(object) => fields(of, object, out),
-        other => Err(EncodeError {
-            message: of.name,
-            field: "",
-            problem: format!("unexpected {}", normal::go_kind(other)),
-        }),
+        other => {
+            Err(EncodeError { message: of.name, field: "", problem: format!("unexpected {}", normal::go_kind(other)) })
+        }
     }
 }
 
@@ -126,9 +124,9 @@ fn element(place: Place, number: u32, value: &Value, out: &mut Writer) -> Result
         }
         FieldType::SchemaOrArray(of) => {
             return out.try_nested(number, |out| match value {
-                Value::Array(schemas) => schemas
-                    .iter()
-                    .try_for_each(|schema| out.try_nested(2, |out| message(of.get(), schema, out))),
+                Value::Array(schemas) => {
+                    schemas.iter().try_for_each(|schema| out.try_nested(2, |out| message(of.get(), schema, out)))
+                }
                 other => out.try_nested(1, |out| message(of.get(), other, out)),
             });
         }

@@ -140,7 +140,10 @@ fn the_envelope_names_the_kind() {
     let bytes = encode(&gvk, of, &json!({"metadata": {"name": "a"}, "spec": {"replicas": 0}})).unwrap();
     assert_eq!(
         decode(&bytes, None).unwrap(),
-        (gvk, json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 0}}))
+        (
+            gvk,
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 0}})
+        )
     );
 }
 
@@ -182,7 +185,8 @@ fn nesting_is_bounded() {
 #[test]
 fn values_of_the_wrong_type_are_not_written() {
     let gvk = Gvk::new("", "v1", "Pod");
-    for value in [json!([]), json!({"spec": 1}), json!({"spec": {"containers": {}}}), json!({"metadata": {"labels": {"a": 1}}})]
+    for value in
+        [json!([]), json!({"spec": 1}), json!({"spec": {"containers": {}}}), json!({"metadata": {"labels": {"a": 1}}})]
     {
         assert!(encode(&gvk, kind("v1", "Pod"), &value).is_err(), "{value}");
     }

@@ -64,7 +64,9 @@ impl Draw {
             FieldType::Double => self.pick(&[json!(0), json!(1.5), json!(-3), json!(1e300)]),
             FieldType::Bytes => self.pick(&["", "AA==", "aGVsbG8=", "/+8="]).into(),
             FieldType::Quantity => self.pick(&["0", "1", "500m", "1Gi", "128Mi", "1500m", "100k"]).into(),
-            FieldType::Time => self.pick(&["2026-11-30T17:45:00Z", "1970-01-01T00:00:00Z", "1969-12-31T23:59:59Z"]).into(),
+            FieldType::Time => {
+                self.pick(&["2026-11-30T17:45:00Z", "1970-01-01T00:00:00Z", "1969-12-31T23:59:59Z"]).into()
+            }
             FieldType::MicroTime => self.pick(&["2026-11-30T17:45:00.123456Z", "1969-12-31T23:59:59.000001Z"]).into(),
             FieldType::Duration => "1s".into(),
             FieldType::IntOrString => self.pick(&[json!(8080), json!(0), json!("http"), json!("25%"), json!("")]),
@@ -73,7 +75,11 @@ impl Draw {
             FieldType::Strings => self.pick(&[json!([]), json!(["a"]), json!(["b", ""])]),
             FieldType::Message(of) => Value::Object(self.message(of.get(), levels)),
             FieldType::SchemaOrBool(of) => {
-                if self.below(2) == 0 { (self.below(2) == 0).into() } else { Value::Object(self.message(of.get(), levels)) }
+                if self.below(2) == 0 {
+                    (self.below(2) == 0).into()
+                } else {
+                    Value::Object(self.message(of.get(), levels))
+                }
             }
             FieldType::SchemaOrArray(of) => match self.below(2) {
                 0 => Value::Object(self.message(of.get(), levels)),

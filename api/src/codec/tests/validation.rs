@@ -1,5 +1,6 @@
 //! What decoding says of bodies that do not fit.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::kind;
@@ -146,4 +147,53 @@ fn yaml_is_validated_alike() {
         "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
     );
     assert!(yaml::decode(b"a: [", schema, FieldValidation::Warn).is_err());
+}
+
+#[test]
+fn yaml_scalars_are_read_as_upstream_reads_them() {
+    for (text, expected) in [
+        ("a: yes", json!({"a": true})),
+        ("a: off", json!({"a": false})),
+        ("a: \"yes\"", json!({"a": "yes"})),
+        ("a: 0644", json!({"a": 420})),
+        ("a: 0x10", json!({"a": 16})),
+        ("a: ~", json!({"a": null})),
+        ("a: 2026-11-30", json!({"a": "2026-11-30"})),
+        ("1: x", json!({"1": "x"})),
+        ("a: &x {b: 1}\nc: *x", json!({"a": {"b": 1}, "c": {"b": 1}})),
+        ("{a: b, c: [1, 2]}", json!({"a": "b", "c": [1, 2]})),
+        (r#"  {"a": "b"}"#, json!({"a": "b"})),
+    ] {
+        assert_eq!(yaml::decode(text.as_bytes(), None, FieldValidation::Strict).unwrap().value, expected, "{text}");
+    }
+}
+
+#[test]
+fn yaml_is_bounded() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(",");
+        bomb += &["a", &level.to_string(), ": &a", &level.to_string(), " [", &aliases, "]\n"].concat();
+    }
+    for text in [
+        deep,
+        "- ".repeat(100_000),
+        format!("{}1{}", "{a: ".repeat(2 * MAX_DEPTH), "}".repeat(2 * MAX_DEPTH)),
+        bomb,
+        "a: 1\n---\nb: 2".to_owned(),
+    ] {
+        assert!(yaml::decode(text.as_bytes(), None, FieldValidation::Warn).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics(text in "[{}\\[\\]\":,a0.\\-&*!| \n]{0,80}", bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let schema = Some(kind("v1", "Pod"));
+        for body in [text.as_bytes(), &bytes] {
+            drop(json::decode(body, schema, FieldValidation::Warn));
+            drop(yaml::decode(body, schema, FieldValidation::Warn));
+        }
+    }
 }

@@ -72,16 +72,18 @@ fn wanted_order(
         return Ok(patch.iter().filter_map(|element| identity.of(element).cloned()).collect());
     };
     let mismatch = || {
-        PatchError::Invalid(format!("The order in patch list: {} doesn't match $setElementOrder list: {order}", field.name))
+        PatchError::Invalid(format!(
+            "The order in patch list: {} doesn't match $setElementOrder list: {order}",
+            field.name
+        ))
     };
     let Value::Array(elements) = order else { return Err(mismatch()) };
     let wanted: Vec<Value> = elements.iter().filter_map(|element| identity.of(element).cloned()).collect();
     // The elements that stay must stand in the order list, in the same order.
     let places: HashMap<&Value, usize> = wanted.iter().enumerate().map(|(place, name)| (name, place)).collect();
     let mut staying = patch.iter().filter(|element| element.get(PATCH).and_then(Value::as_str) != Some("delete"));
-    let ascending = staying.try_fold(0, |least, element| {
-        places.get(identity.of(element)?).copied().filter(|place| *place >= least)
-    });
+    let ascending = staying
+        .try_fold(0, |least, element| places.get(identity.of(element)?).copied().filter(|place| *place >= least));
     if wanted.len() != elements.len() || ascending.is_none() {
         return Err(mismatch());
     }

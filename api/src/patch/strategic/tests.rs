@@ -196,12 +196,7 @@ fn malformed_patches_are_refused() {
         json!({"containers": [{"image": "x"}]}),
         r#"map: {"image":"x"} does not contain declared merge key: name"#,
     );
-    refused(
-        pod_spec(),
-        current.clone(),
-        json!({"containers": ["x"]}),
-        r#"containers is a list of objects, found "x""#,
-    );
+    refused(pod_spec(), current.clone(), json!({"containers": ["x"]}), r#"containers is a list of objects, found "x""#);
     refused(
         pod_spec(),
         current.clone(),

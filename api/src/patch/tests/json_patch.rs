@@ -20,7 +20,11 @@ fn operations_apply_in_order() {
         (json!({"a": 1}), json!([{"op": "move", "from": "/a", "path": "/b"}]), json!({"b": 1})),
         (json!([1, 2, 3]), json!([{"op": "move", "from": "/0", "path": "/2"}]), json!([2, 3, 1])),
         (json!({"a": [1]}), json!([{"op": "copy", "from": "/a", "path": "/b"}]), json!({"a": [1], "b": [1]})),
-        (json!({"a/b": {"~": 1}}), json!([{"op": "replace", "path": "/a~1b/~0", "value": 2}]), json!({"a/b": {"~": 2}})),
+        (
+            json!({"a/b": {"~": 1}}),
+            json!([{"op": "replace", "path": "/a~1b/~0", "value": 2}]),
+            json!({"a/b": {"~": 2}}),
+        ),
         (json!({"a": 1}), json!([{"op": "test", "path": "/a", "value": 1.0}]), json!({"a": 1})),
         (json!({"a": 1}), json!([{"op": "test", "path": "/b", "value": null}]), json!({"a": 1})),
         (json!({}), json!([]), json!({})),

@@ -28,7 +28,8 @@ fn the_examples_of_the_rfc() {
 
 /// JSON without null: a merge patch cannot write one.
 fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4).prop_map(Value::from), "[ab]".prop_map(Value::from)];
+    let leaf =
+        prop_oneof![any::<bool>().prop_map(Value::from), (0..4).prop_map(Value::from), "[ab]".prop_map(Value::from)];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
