@@ -1,0 +1,85 @@
+//! The controllers. None knows of another: they meet in the objects they write.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use quorate_env::Env;
+use serde_json::{Value, json};
+
+use crate::Config;
+use crate::projection::Projected;
+use crate::resource::Kind;
+use crate::runner::Controller;
+
+pub mod claim;
+pub mod deployment;
+pub mod disruption;
+pub mod endpoints;
+pub mod endpointslice;
+pub mod garbage;
+pub mod mirror;
+pub mod namespace;
+pub mod nodelifecycle;
+pub mod podgc;
+pub mod replicaset;
+pub mod rootca;
+pub mod serviceaccount;
+pub mod tainteviction;
+
+/// All that work from the shared cache alone; the garbage collector brings watches of its own.
+pub fn all(config: &Config, env: &Env) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(deployment::controller()),
+        Box::new(replicaset::replica_set_controller()),
+        Box::new(replicaset::replication_controller()),
+        Box::new(endpointslice::controller()),
+        Box::new(endpoints::controller()),
+        Box::new(mirror::controller()),
+        Box::new(namespace::NamespaceController::new((config.client_for)(namespace::ACCOUNT))),
+        Box::new(serviceaccount::controller()),
+        Box::new(rootca::RootCa::new(config.cluster_ca_pem.clone())),
+        Box::new(nodelifecycle::NodeLifecycle::new(config.node_grace, env.clone())),
+        Box::new(tainteviction::controller()),
+        Box::new(disruption::controller()),
+        Box::new(podgc::PodCollector::default()),
+    ]
+}
+
+/// What an event is about.
+fn reference(kind: Kind, object: &impl Projected) -> ObjectReference {
+    let resource = kind.resource();
+    ObjectReference {
+        api_version: Some(resource.api_version()),
+        kind: Some(resource.kind.into_owned()),
+        name: Some(object.name().to_owned()),
+        namespace: object.metadata().namespace.clone(),
+        uid: object.metadata().uid.clone(),
+        resource_version: object.metadata().resource_version.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// The reference by which an object is managed.
+fn controller_reference(kind: Kind, owner: &impl Projected) -> Value {
+    let resource = kind.resource();
+    json!({
+        "apiVersion": resource.api_version(),
+        "kind": resource.kind,
+        "name": owner.name(),
+        "uid": owner.uid(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// A JSON object of strings.
+fn string_map(value: Option<&Value>) -> BTreeMap<String, String> {
+    let map = value.and_then(Value::as_object);
+    let pairs = map.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    pairs.collect()
+}
+
+/// The API's form of a time: whole seconds.
+fn seconds(time: jiff::Timestamp) -> Value {
+    json!(quorate_api::time::Time::from_timestamp(time))
+}

@@ -1,0 +1,136 @@
+//! One watch per kind, which fills the cache and tells the runner of every change.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, pin_mut};
+use kube::api::Api;
+use kube::runtime::watcher::{self, Event, watcher};
+use quorate_env::{Backoff, Env, Scope};
+use serde::de::DeserializeOwned;
+
+use crate::cache::{Cache, Cached, Change, parse_revision};
+use crate::controller::rootca::CONFIG_MAP_NAME;
+use crate::projection::{
+    ConfigMap, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, Service, ServiceAccount, StatefulSet,
+};
+
+pub const RETRY_INITIAL: Duration = Duration::from_millis(100);
+pub const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Where nodes keep their heartbeats.
+const NODE_LEASES: &str = "kube-node-lease";
+
+/// Gets every change, in the order of its kind's watch.
+pub type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
+
+#[derive(Clone)]
+struct Observer {
+    client: kube::Client,
+    cache: Arc<Cache>,
+    listener: Listener,
+    env: Env,
+    scope: Scope,
+}
+
+pub fn start(client: &kube::Client, cache: &Arc<Cache>, listener: &Listener, env: &Env, scope: &Scope) {
+    let observer = Observer {
+        client: client.clone(),
+        cache: Arc::clone(cache),
+        listener: Arc::clone(listener),
+        env: env.clone(),
+        scope: scope.clone(),
+    };
+    let named = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP_NAME}"));
+    observer.watch(Api::<ConfigMap>::all(observer.client.clone()), named);
+    observer.watch(Api::<Lease>::namespaced(observer.client.clone(), NODE_LEASES), watcher::Config::default());
+    observer.watch_all::<Deployment>();
+    observer.watch_all::<EndpointSlice>();
+    observer.watch_all::<Endpoints>();
+    observer.watch_all::<Namespace>();
+    observer.watch_all::<Node>();
+    observer.watch_all::<Pod>();
+    observer.watch_all::<PodDisruptionBudget>();
+    observer.watch_all::<ReplicaSet>();
+    observer.watch_all::<ReplicationController>();
+    observer.watch_all::<Service>();
+    observer.watch_all::<ServiceAccount>();
+    observer.watch_all::<StatefulSet>();
+}
+
+impl Observer {
+    fn watch_all<K>(&self)
+    where
+        K: Cached + kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        Change: From<crate::cache::Delta<K>>,
+    {
+        self.watch(Api::<K>::all(self.client.clone()), watcher::Config::default());
+    }
+
+    fn watch<K>(&self, api: Api<K>, config: watcher::Config)
+    where
+        K: Cached + kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        Change: From<crate::cache::Delta<K>>,
+    {
+        let (cache, listener, env) = (Arc::clone(&self.cache), Arc::clone(&self.listener), self.env.clone());
+        self.scope.spawn_until_cancelled(&format!("watch-{}", K::KIND.resource().plural), async move {
+            follow(watcher(api, config), &cache, &listener, &env).await;
+        });
+    }
+}
+
+async fn follow<K>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
+    cache: &Cache,
+    listener: &Listener,
+    env: &Env,
+) where
+    K: Cached + kube::Resource<DynamicType = ()>,
+    Change: From<crate::cache::Delta<K>>,
+{
+    pin_mut!(events);
+    let mut backoff = Backoff::new(RETRY_INITIAL, RETRY_MAX, env.random.clone());
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                backoff.reset();
+                for delta in absorb(event, K::store(cache), &mut listed) {
+                    listener(&Change::from(delta));
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, kind = ?K::KIND, "watch interrupted");
+                env.clock.sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+}
+
+fn absorb<K: Cached + kube::Resource>(
+    event: Event<K>,
+    store: &crate::cache::Store<K>,
+    listed: &mut BTreeSet<quorate_api::name::ObjectKey>,
+) -> Vec<crate::cache::Delta<K>> {
+    match event {
+        Event::Init => {
+            listed.clear();
+            Vec::new()
+        }
+        Event::InitApply(object) => {
+            listed.insert(object.key());
+            vec![store.put(lean(object))]
+        }
+        Event::InitDone => store.retain(&std::mem::take(listed)),
+        Event::Apply(object) => vec![store.put(lean(object))],
+        Event::Delete(object) => vec![store.remove(&object.key(), parse_revision(object.resource_version()))],
+    }
+}
+
+/// Nobody plans by managed fields, and they are the largest part of the metadata.
+fn lean<K: kube::Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
