@@ -36,7 +36,7 @@ pub struct AdmissionRequest<'a> {
 
 impl AdmissionRequest<'_> {
     pub fn resource(&self) -> &Resource {
-        self.row.resource
+        &self.row.resource
     }
 
     /// Whether this is about `resource` of `group` itself (no subresource).

@@ -1,5 +1,62 @@
-//! The Kubernetes API over a replicated store: HTTP → ordered filter chain → verb → registry row → one transaction.
+//! The Kubernetes API over a replicated store.
+//!
+//! **What for.** HTTP → ordered filter chain → verb → registry row (+ small strategy) → one store transaction; and the
+//! way back: reads, lists and watches as slices of stored bytes.
+//!
+//! **What it does not know.** Scheduler, controllers, nodes: they are clients like any other, in the same process by
+//! [`InProcess`], else over HTTPS.
+//!
+//! **Where to start reading.** [`server::Server`], then `chain.rs` (the path of every request, in order), then one verb
+//! in `verb/`. What differs between kinds is data in [`registry::Row`] and functions in [`registry::strategy`].
+//!
+//! **Flow.** `serve` or [`InProcess`] → `chain::handle` → `verb::dispatch` → `verb/create.rs` … → `verb/write.rs`
+//! (defaults, admission, strategy, validation, guards) → `storage` → the store. Reads: `verb/list.rs`, `verb/watch.rs` →
+//! `present.rs`.
+//!
+//! **Invariants and where they are tested.**
+//! - Equal objects have equal stored bytes, and an update that changes nothing writes nothing (`tests/it/verbs.rs`).
+//! - List plus watch from its revision gives the state at any later time (`tests/it/watch.rs`).
+//! - A bookmark is sent only after every event up to it (`verb/watch.rs`, `tests/it/watch.rs`).
+//! - An object is created only in a namespace that is alive in the same transaction (`tests/it/verbs.rs`).
+//! - A deposed leader's parts cannot write (`tests/it/fence.rs`).
+//!
+//! **Tasks.** Add a kind: a strategy in `registry/` and its line in `registry/kinds.rs`. Add a subresource: a door in
+//! `subresource/door.rs`, or a file beside it. Add an authenticator or an admission plugin: see those modules' heads.
+//!
+//! **Bounds.** Bodies [`call::MAX_BODY_BYTES`]; connections, streams and time-outs in `serve.rs`; chunks in flight of one
+//! response `body::STREAM_CHUNKS`; retries beside each loop.
 
+pub mod admission;
 pub mod attributes;
+pub mod authenticate;
+pub mod authorize;
+pub mod body;
+pub mod call;
+mod chain;
+mod decode;
+pub mod fence;
+mod health;
 pub mod identity;
+mod inprocess;
+pub mod metrics;
+pub mod negotiate;
+mod paths;
+mod present;
+pub mod query;
+pub mod registry;
+pub mod respond;
+pub mod route;
+mod serve;
+pub mod server;
+pub mod storage;
+mod subresource;
+pub mod table;
+mod verb;
 pub mod warnings;
+mod watch;
+
+pub use fence::Fence;
+pub use identity::Identity;
+pub use inprocess::InProcess;
+pub use serve::CLOSE_DEADLINE;
+pub use server::{Config, OpenError, Server};

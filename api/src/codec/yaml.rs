@@ -36,3 +36,13 @@ pub fn decode(
     .map_err(|error| session.failure(&error))?;
     session.finish(value)
 }
+
+/// A value that has no YAML form; none that was read from a body is such.
+#[derive(Debug, thiserror::Error)]
+#[error("writing YAML: {0}")]
+pub struct EncodeError(String);
+
+/// Writes a document.
+pub fn encode(value: &serde_json::Value) -> Result<Vec<u8>, EncodeError> {
+    serde_saphyr::to_string(value).map(String::into_bytes).map_err(|error| EncodeError(error.to_string()))
+}

@@ -27,3 +27,14 @@ pub struct Guards {
     /// Turns a violated bound of one of `ops` into an answer; without it the answer is an internal error.
     pub on_violation: Option<fn(&Outcome) -> Status>,
 }
+
+impl Guards {
+    /// Both; a refusal is worded by whichever knows how.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.compares.extend(other.compares);
+        self.ops.extend(other.ops);
+        self.on_violation = self.on_violation.or(other.on_violation);
+        self
+    }
+}

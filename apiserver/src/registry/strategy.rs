@@ -25,7 +25,7 @@ pub enum Generation {
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
-    /// `string`, `integer`, `number`, `boolean` or `date`.
+    /// `string`, `integer`, `number` or `boolean`; custom resources also have `date`.
     pub kind: &'static str,
     /// `name` for the name column, else empty.
     pub format: &'static str,
@@ -52,7 +52,7 @@ pub type GuardFn = for<'a> fn(GuardRequest<'a>) -> Pin<Box<dyn Future<Output = R
 /// The behaviour of one kind. All functions see the storage version and are pure, except `guards`.
 #[derive(Clone, Copy)]
 pub struct Strategy {
-    /// Fills in upstream's defaults (the schema's own are already there).
+    /// Fills in upstream's defaults.
     pub default: fn(&mut Object),
     /// Normalises a new object after admission: clears status, folds write-only fields.
     pub prepare_create: fn(&mut Object),
@@ -67,7 +67,7 @@ pub struct Strategy {
     /// Normalises an update of `/status`; the generic part has already kept old spec and metadata.
     pub prepare_status: fn(new: &mut Object, old: &Object),
     pub validate_status: fn(new: &Object, old: &Object) -> Vec<FieldError>,
-    /// Columns after `Name` and before nothing: the strategy lists all of them, `Age` included.
+    /// All columns, `Name` and `Age` included.
     pub columns: &'static [Column],
     pub cells: fn(&Object, now: Timestamp) -> Vec<Value>,
     /// Values of field selectors beyond `metadata.name` and `metadata.namespace`; the same labels for every object.
@@ -79,6 +79,14 @@ pub struct Strategy {
     pub generation: Generation,
     /// For kinds deleted in two steps: the seconds to wait, from the caller's wish; 0 deletes at once.
     pub graceful_delete: Option<fn(&Object, wish: Option<i64>) -> i64>,
+    /// Whether something beside finalizers keeps a deleted object alive (a namespace's content).
+    pub holds_deletion: fn(&Object) -> bool,
+    /// Marks an object whose deletion has begun, beyond its deletionTimestamp.
+    pub mark_deleting: fn(&mut Object),
+    /// Whether a delete answers the object instead of a `Status`.
+    pub return_deleted_object: bool,
+    /// Whether a create keeps the status that the caller sent (nodes register with theirs).
+    pub keep_status_on_create: bool,
     pub guards: Option<GuardFn>,
     /// Seconds after which an object of this kind disappears by itself.
     pub ttl_seconds: Option<u32>,
@@ -93,7 +101,7 @@ impl fmt::Debug for Strategy {
 /// The columns of a kind that names none.
 pub const DEFAULT_COLUMNS: &[Column] = &[
     Column { name: "Name", kind: "string", format: "name", description: NAME_DESCRIPTION, priority: 0 },
-    Column { name: "Age", kind: "date", format: "", description: AGE_DESCRIPTION, priority: 0 },
+    Column { name: "Age", kind: "string", format: "", description: AGE_DESCRIPTION, priority: 0 },
 ];
 pub const NAME_DESCRIPTION: &str = "The object's name, unique among objects of its kind in its namespace.";
 pub const AGE_DESCRIPTION: &str = "When the object was created.";
@@ -117,11 +125,15 @@ impl Strategy {
         allow_create_on_update: false,
         generation: Generation::None,
         graceful_delete: None,
+        holds_deletion: |_| false,
+        mark_deleting: |_| {},
+        return_deleted_object: false,
+        keep_status_on_create: false,
         guards: None,
         ttl_seconds: None,
     };
 }
 
 fn default_cells(object: &Object, now: Timestamp) -> Vec<Value> {
-    vec![Value::from(object.name().unwrap_or_default()), crate::table::age(object, now)]
+    vec![Value::from(object.name()), crate::table::age(object, now)]
 }

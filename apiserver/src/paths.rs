@@ -1,0 +1,62 @@
+//! Paths that are no resources.
+
+use http::{Response, StatusCode};
+use quorate_api::status::Status;
+use serde_json::json;
+
+use crate::body::Body;
+use crate::call::Call;
+use crate::{health, respond};
+
+/// The Kubernetes version whose API this is.
+pub const KUBERNETES_MAJOR: &str = "1";
+pub const KUBERNETES_MINOR: &str = "37";
+
+pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
+    let path = call.info.path.clone();
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    match first {
+        "healthz" => health::handle(call, "healthz"),
+        "livez" => health::handle(call, "livez"),
+        "readyz" => health::handle(call, "readyz"),
+        "version" => Ok(version(call)),
+        "metrics" => metrics(call),
+        _ => Err(Status::unknown_resource()),
+    }
+}
+
+fn version(call: &Call) -> Response<Body> {
+    let config = call.server.config();
+    let version = format!("v{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}.0+quorate.{}", env!("CARGO_PKG_VERSION"));
+    respond::json(
+        StatusCode::OK,
+        &json!({
+            "major": KUBERNETES_MAJOR,
+            "minor": KUBERNETES_MINOR,
+            "emulationMajor": KUBERNETES_MAJOR,
+            "emulationMinor": KUBERNETES_MINOR,
+            "minCompatibilityMajor": KUBERNETES_MAJOR,
+            "minCompatibilityMinor": "36",
+            "gitVersion": version,
+            "gitCommit": config.git_commit,
+            "gitTreeState": "clean",
+            "buildDate": config.build_date,
+            "goVersion": "",
+            "compiler": "rustc",
+            "platform": format!("linux/{}", go_architecture()),
+        }),
+    )
+}
+
+fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn metrics(call: &Call) -> Result<Response<Body>, Status> {
+    let text = call.server.metrics().text().map_err(Status::internal)?;
+    Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+}

@@ -1,0 +1,79 @@
+//! Deleting: at once, held by finalizers, in collections.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::world::{CONFIG_MAPS, World};
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_delete_answers_a_status() {
+    let world = World::new().await;
+    world.config_map("c", &json!({})).await.expect(201);
+    let path = format!("{CONFIG_MAPS}/c");
+    insta::assert_snapshot!("deleted", world.delete(&path, &Value::Null).await.golden());
+    world.delete(&path, &Value::Null).await.expect(404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn preconditions_hold() {
+    let world = World::new().await;
+    let created = world.config_map("c", &json!({})).await;
+    let path = format!("{CONFIG_MAPS}/c");
+    let wrong = world.delete(&path, &json!({"preconditions": {"uid": "other"}})).await.expect(409);
+    assert!(wrong.message().contains("the UID in the precondition (other)"), "{}", wrong.message());
+    world.delete(&path, &json!({"preconditions": {"resourceVersion": "1"}})).await.expect(409);
+    let right = json!({"preconditions": {"uid": created.field("/metadata/uid"), "resourceVersion": created.version()}});
+    world.delete(&path, &right).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_hold_an_object_until_the_last_is_gone() {
+    let world = World::new().await;
+    let object = json!({"metadata": {"name": "c", "finalizers": ["example.com/a", "example.com/b"]}});
+    world.post(CONFIG_MAPS, &object).await.expect(201);
+    let path = format!("{CONFIG_MAPS}/c");
+    let marked = world.delete(&path, &Value::Null).await.expect(200);
+    assert_eq!(marked.field("/metadata/deletionTimestamp"), "2026-01-01T00:00:00Z");
+    assert_eq!(marked.field("/metadata/deletionGracePeriodSeconds"), 0);
+    let version = world.get(&path).await.version();
+    world.delete(&path, &Value::Null).await.expect(200);
+    assert_eq!(world.get(&path).await.version(), version, "a second delete changes nothing");
+    let more = world.merge(&path, &json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}})).await;
+    assert_eq!(more.code, 422, "{}", more.message());
+    world.merge(&path, &json!({"metadata": {"finalizers": ["example.com/b"]}})).await.expect(200);
+    let last = world.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(last.field("/metadata/finalizers"), Value::Null);
+    world.get(&path).await.expect(404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn propagation_is_a_finalizer() {
+    let world = World::new().await;
+    for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
+        world.config_map("c", &json!({})).await.expect(201);
+        let path = format!("{CONFIG_MAPS}/c");
+        let marked = world.delete(&path, &json!({"propagationPolicy": policy})).await.expect(200);
+        assert_eq!(marked.field("/metadata/finalizers"), json!([finalizer]), "{policy}");
+        world.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    }
+    world.config_map("c", &json!({})).await.expect(201);
+    world.delete(&format!("{CONFIG_MAPS}/c"), &json!({"propagationPolicy": "Background"})).await.expect(200);
+    world.get(&format!("{CONFIG_MAPS}/c")).await.expect(404);
+    world.delete(&format!("{CONFIG_MAPS}/c?propagationPolicy=Sideways"), &Value::Null).await.expect(422);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_by_selector() {
+    let world = World::new().await;
+    for (name, colour) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        let object = json!({"metadata": {"name": name, "labels": {"colour": colour}}});
+        world.post(CONFIG_MAPS, &object).await.expect(201);
+    }
+    let deleted = world.call(Method::DELETE, &format!("{CONFIG_MAPS}?labelSelector=colour%3Dred"), &[], "").await.expect(200);
+    assert_eq!(deleted.field("/kind"), "ConfigMapList");
+    assert_eq!(deleted.field("/items").as_array().unwrap().len(), 2);
+    let left = world.get(CONFIG_MAPS).await;
+    assert_eq!(left.field("/items").as_array().unwrap().len(), 1);
+    world.call(Method::DELETE, CONFIG_MAPS, &[], "").await.expect(200);
+    assert_eq!(world.get(CONFIG_MAPS).await.field("/items"), json!([]));
+}

@@ -1,0 +1,13 @@
+//! The API server over a store in memory, asked as clients ask it. Time is paused and randomness seeded, so that whole
+//! responses can be compared.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
+
+mod bodies;
+mod delete;
+mod fence;
+mod forms;
+mod list;
+mod pods;
+mod verbs;
+mod watch;
+mod world;
