@@ -41,6 +41,7 @@ mod inprocess;
 pub mod metrics;
 pub mod negotiate;
 mod paths;
+pub mod pki;
 mod present;
 pub mod query;
 pub mod registry;
