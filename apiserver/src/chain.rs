@@ -1,6 +1,6 @@
 //! The path of every request, read from top to bottom:
 //!
-//! request id → request info → panics become 500 → deadline → authenticate → authorize → verb → `Status` for every
+//! request id → request info → panics become 500 → deadline → authenticate → impersonate → authorize → verb → `Status` for every
 //! refusal → warnings and headers → metrics and the slow log.
 
 pub(crate) mod observe;
@@ -14,6 +14,8 @@ use quorate_api::status::Status;
 use tracing::Instrument;
 
 use crate::attributes::Decision;
+use crate::authenticate::impersonate::impersonate;
+use crate::authorize::message;
 use crate::body::{Body, RequestBody};
 use crate::call::Call;
 use crate::fence::Fence;
@@ -29,10 +31,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// Longer ids from callers are replaced by one of our own.
 const MAX_AUDIT_ID_BYTES: usize = 64;
-
-/// The user of requests without credentials.
-const ANONYMOUS: &str = "system:anonymous";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// What only in-process callers can put into a request.
 #[derive(Clone, Debug)]
@@ -88,41 +86,18 @@ async fn authenticated(call: &mut Call) -> Result<Response<Body>, Status> {
         call.fence.clone_from(&trusted.fence);
     } else {
         let found = call.server.authenticator().authenticate(&call.parts).await?;
-        call.identity = found.unwrap_or_else(|| Identity::new(ANONYMOUS, &[UNAUTHENTICATED]));
+        call.identity = found.unwrap_or_else(Identity::anonymous);
+    }
+    let authorizer = call.server.authorizer();
+    if let Some(assumed) = impersonate(&call.parts.headers, &call.identity, authorizer).await? {
+        tracing::debug!(by = call.identity.user, as_user = assumed.user, "impersonation");
+        call.identity = assumed;
     }
     let attributes = call.attributes();
-    match call.server.authorizer().authorize(&attributes) {
-        Decision::Allow => {}
-        Decision::Deny { reason } => return Err(forbidden(&attributes, &reason)),
+    if let Decision::Deny { reason } = authorizer.authorize(&attributes).await {
+        return Err(message::forbidden(&attributes, &reason));
     }
     verb::dispatch(call).await
-}
-
-/// Upstream's words for a request that RBAC refuses.
-pub(crate) fn forbidden(attributes: &crate::attributes::Attributes<'_>, reason: &str) -> Status {
-    let user = &attributes.identity.user;
-    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    if !attributes.is_resource {
-        let why = format!("User {user:?} cannot {} path {:?}{because}", attributes.verb, attributes.path);
-        let mut status = Status::forbidden(&quorate_api::name::GroupResource::default(), "", &why);
-        status.details.get_or_insert_default();
-        return status;
-    }
-    let mut resource = attributes.resource.to_owned();
-    if !attributes.subresource.is_empty() {
-        resource = format!("{resource}/{}", attributes.subresource);
-    }
-    let scope = if attributes.namespace.is_empty() {
-        "at the cluster scope".to_owned()
-    } else {
-        format!("in the namespace {:?}", attributes.namespace)
-    };
-    let why = format!(
-        "User {user:?} cannot {} resource {resource:?} in API group {:?} {scope}{because}",
-        attributes.verb, attributes.group
-    );
-    let group_resource = quorate_api::name::GroupResource::new(attributes.group, attributes.resource);
-    Status::forbidden(&group_resource, attributes.name, why)
 }
 
 /// Requests that live as long as their client wants.

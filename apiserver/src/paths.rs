@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::body::Body;
 use crate::call::Call;
-use crate::{health, respond};
+use crate::authenticate::jwt::ISSUER;
+use crate::{health, join, respond};
 
 /// The Kubernetes version whose API this is.
 pub const KUBERNETES_MAJOR: &str = "1";
@@ -21,6 +22,10 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         "readyz" => health::handle(call, "readyz"),
         "version" => Ok(version(call)),
         "metrics" => metrics(call),
+        ".well-known" if path.trim_end_matches('/') == "/.well-known/openid-configuration" => issuer(call),
+        "openid" if path.trim_end_matches('/') == "/openid/v1/jwks" => token_keys(call),
+        "quorate" if path == join::JOIN_PATH => join::join(call).await,
+        "quorate" if path == join::MEMBERS_PATH => join::members(call),
         _ => Err(Status::unknown_resource()),
     }
 }
@@ -54,6 +59,30 @@ fn go_architecture() -> &'static str {
         "aarch64" => "arm64",
         other => other,
     }
+}
+
+/// How those who get a service-account token can check it for themselves.
+fn issuer(call: &Call) -> Result<Response<Body>, Status> {
+    call.server.pki().ok_or_else(Status::unknown_resource)?;
+    let document = json!({
+        "issuer": ISSUER,
+        "jwks_uri": format!("{}/openid/v1/jwks", call.server.config().cluster.api_url),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    });
+    Ok(cached(respond::json(StatusCode::OK, &document)))
+}
+
+fn token_keys(call: &Call) -> Result<Response<Body>, Status> {
+    let pki = call.server.pki().ok_or_else(Status::unknown_resource)?;
+    let keys = pki.tokens().jwks().to_string();
+    Ok(cached(respond::bytes(StatusCode::OK, "application/jwk-set+json", keys)))
+}
+
+fn cached(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("public, max-age=3600"));
+    response
 }
 
 fn metrics(call: &Call) -> Result<Response<Body>, Status> {

@@ -13,12 +13,14 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::Admission;
 use crate::authenticate::Authenticator;
 use crate::authorize::Authorizer;
+use crate::bootstrap::Settings;
 use crate::body::{Body, RequestBody};
 use crate::chain;
 use crate::fence::{Fence, FenceError};
 use crate::identity::Identity;
 use crate::inprocess::InProcess;
 use crate::metrics::{Metrics, MetricsError};
+use crate::pki::{Pki, PkiError};
 use crate::registry::Registry;
 use crate::storage::Storage;
 use crate::storage::namespaces::Namespaces;
@@ -28,6 +30,11 @@ use crate::storage::namespaces::Namespaces;
 pub struct Config {
     /// Serve the group-versions that Kubernetes removed, for old manifests.
     pub legacy_apis: bool,
+    /// The cluster's roots of trust. Without them nobody can prove an identity: whoever comes by the network is
+    /// anonymous, and no tokens are issued.
+    pub pki: Option<Arc<Pki>>,
+    /// The cluster's addresses and names.
+    pub cluster: Settings,
     /// Where the process's metrics are registered; `/metrics` shows all of it.
     pub metrics: prometheus::Registry,
     /// The commit that this binary was built from, for `/version`.
@@ -38,7 +45,14 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { legacy_apis: true, metrics: prometheus::Registry::new(), git_commit: String::new(), build_date: String::new() }
+        Self {
+            legacy_apis: true,
+            pki: None,
+            cluster: Settings::default(),
+            metrics: prometheus::Registry::new(),
+            git_commit: String::new(),
+            build_date: String::new(),
+        }
     }
 }
 
@@ -46,6 +60,8 @@ impl Default for Config {
 pub enum OpenError {
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    #[error(transparent)]
+    Pki(#[from] PkiError),
 }
 
 /// A handle on the API server of this member; clones are the same server.
@@ -75,14 +91,17 @@ impl Server {
         let metrics = Metrics::register(config.metrics.clone())?;
         let namespaces = Namespaces::start(storage.clone(), env.clone(), &scope);
         let registry = Registry::built_in(quorate_api::resource::table(), config.legacy_apis);
+        let authenticator = Authenticator::new(config.pki.as_ref(), &storage, &env)?;
+        let authorizer = Authorizer::start(&storage, &env, &scope);
+        let admission = Admission::new(storage.clone(), authorizer.clone(), env.clone());
         Ok(Self(Arc::new(Shared {
             config,
             storage,
             namespaces,
             registry: ArcSwap::from_pointee(registry),
-            authenticator: Authenticator::default(),
-            authorizer: Authorizer::default(),
-            admission: Admission::default(),
+            authenticator,
+            authorizer,
+            admission,
             metrics,
             draining: AtomicBool::new(false),
             closing: scope.token().child_token(),
@@ -175,6 +194,11 @@ impl Server {
     /// The rows as they are now.
     pub fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
         self.0.registry.load()
+    }
+
+    /// The cluster's roots of trust, where this server has them.
+    pub fn pki(&self) -> Option<&Arc<Pki>> {
+        self.0.config.pki.as_ref()
     }
 
     pub(crate) fn authenticator(&self) -> &Authenticator {

@@ -8,6 +8,7 @@ pub(crate) mod door;
 pub(crate) mod eviction;
 pub(crate) mod ledger;
 pub(crate) mod scale;
+pub(crate) mod token;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(crate) async fn dispatch(call: &mut Call, row: &Arc<Row>) -> Result<Response
         ("scale", _) => scale::handle(call, row, verb).await,
         ("binding", Verb::Create) => binding::handle(call, row).await,
         ("eviction", Verb::Create) => eviction::handle(call, row).await,
+        ("token", Verb::Create) => token::handle(call, row).await,
         (name, verb) => {
             let part = door::part(row, name).ok_or_else(Status::unknown_resource)?;
             match verb {

@@ -22,7 +22,7 @@ use quorate_api::status::Status;
 use crate::body::Body;
 use crate::call::Call;
 use crate::registry::Row;
-use crate::{paths, subresource};
+use crate::{paths, review, subresource};
 
 /// Hands an authorized request to its verb.
 pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> {
@@ -42,6 +42,7 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> 
         Verb::List => list::handle(call, &row).await,
         Verb::Watch => watch::handle(call, &row).await,
         Verb::Create if row.is("", "bindings") => subresource::binding::create(call).await,
+        Verb::Create if review::is_review(&row) => review::handle(call, &row).await,
         Verb::Create => create::handle(call, &row).await,
         Verb::Update => update::handle(call, &row).await,
         Verb::Patch => patch::handle(call, &row).await,

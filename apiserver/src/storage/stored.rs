@@ -173,6 +173,11 @@ impl Stored {
         &self.value
     }
 
+    /// The object's JSON without its resourceVersion, for readers of a few fields.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     pub fn is_deleting(&self) -> bool {
         self.value.get(3).is_some_and(|flags| flags & FLAG_DELETING != 0)
     }

@@ -22,6 +22,12 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    pub(crate) async fn read(response: http::Response<quorate_apiserver::body::Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Self { code: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
@@ -56,15 +62,28 @@ impl World {
         let scope = Scope::root("test");
         let store = Store::open(StoreConfig::in_memory("m1"), env.clone(), scope.child("store")).await.unwrap();
         let server = Server::open(Config::default(), store, env, scope.child("api")).await.unwrap();
-        let admin = server.in_process(Identity::api_server(), None);
-        let world = Self { server, admin };
+        let world = Self::of(server);
         world.namespace("a").await;
         world
     }
 
+    pub(crate) fn of(server: Server) -> Self {
+        let admin = server.in_process(Identity::api_server(), None);
+        Self { server, admin }
+    }
+
+    /// A namespace with the service account that a controller would give it.
     pub(crate) async fn namespace(&self, name: &str) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.post("/api/v1/namespaces", &namespace).await.expect(201);
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        self.post(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account).await.expect(201);
+    }
+
+    /// One request as somebody.
+    pub(crate) async fn by(&self, identity: Identity, method: Method, path: &str, body: &Value) -> Answer {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        send(self.server.in_process(identity, None), request(method, path, &[("content-type", "application/json")], body)).await
     }
 
     pub(crate) async fn fenced(&self, fence: Fence, method: Method, path: &str, body: &Value) -> Answer {
@@ -123,8 +142,5 @@ fn request(method: Method, path: &str, headers: &[(&str, &str)], body: impl Into
 }
 
 async fn send(service: InProcess, request: Request<Full<Bytes>>) -> Answer {
-    let response = service.oneshot(request).await.unwrap();
-    let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer { code: parts.status.as_u16(), headers: parts.headers, body }
+    Answer::read(service.oneshot(request).await.unwrap()).await
 }
