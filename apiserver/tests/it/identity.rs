@@ -43,9 +43,11 @@ async fn rooted() -> Rooted {
             env.clock.sleep(Duration::from_millis(10)).await;
         }
     };
-    env.clock.timeout(READY_WITHIN, ready).await.unwrap();
+    let outcome = env.clock.timeout(READY_WITHIN, ready).await;
     let world = World::of(server);
+    assert!(outcome.is_ok(), "{:?}", world.get("/readyz?verbose").await.body);
     world.namespace("a").await;
+    world.default_account("a").await;
     Rooted { world, env, pki, _home: home }
 }
 

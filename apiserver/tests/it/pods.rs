@@ -35,6 +35,7 @@ async fn ledger(world: &World, node: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_never_overcommitted() {
     let world = World::new().await;
+    world.default_account("a").await;
     node(&world, "n1", "1", "10").await;
     for name in ["p1", "p2", "p3"] {
         pod(&world, name, "400m").await;
@@ -61,6 +62,7 @@ async fn a_node_is_never_overcommitted() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_deleted_in_two_steps() {
     let world = World::new().await;
+    world.default_account("a").await;
     node(&world, "n1", "1", "10").await;
     pod(&world, "p", "1m").await;
     bind(&world, "p", "n1").await.expect(201);
@@ -79,6 +81,7 @@ async fn a_pod_is_deleted_in_two_steps() {
 #[tokio::test(start_paused = true)]
 async fn evictions_spend_the_budget() {
     let world = World::new().await;
+    world.default_account("a").await;
     node(&world, "n1", "1", "10").await;
     let budgets = "/apis/policy/v1/namespaces/a/poddisruptionbudgets";
     let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}});

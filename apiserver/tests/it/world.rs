@@ -72,10 +72,13 @@ impl World {
         Self { server, admin }
     }
 
-    /// A namespace with the service account that a controller would give it.
     pub(crate) async fn namespace(&self, name: &str) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.post("/api/v1/namespaces", &namespace).await.expect(201);
+    }
+
+    /// The service account that a controller gives a new namespace; pods need it.
+    pub(crate) async fn default_account(&self, name: &str) {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         self.post(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account).await.expect(201);
     }

@@ -23,6 +23,7 @@ const CIDR_CHANGED: &str = "node updates may not change podCIDR except from \"\"
 const PROVIDER_CHANGED: &str = "node updates may not change providerID except from \"\" to valid";
 
 pub(crate) static STRATEGY: Strategy = Strategy {
+    guards: Some(crate::pod_cidr::guards),
     default,
     validate_create,
     validate_update,
