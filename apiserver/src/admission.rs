@@ -94,9 +94,12 @@ impl Admission {
 
 /// A plugin's refusal. An object whose name is still to be generated is called by its prefix.
 fn forbidden(request: &AdmissionRequest<'_>, object: Option<&Object>, why: &str) -> Status {
-    let given = object.map(|object| {
-        if object.name().is_empty() { object.generate_name().unwrap_or_default() } else { object.name() }
-    });
+    let given =
+        object.map(
+            |object| {
+                if object.name().is_empty() { object.generate_name().unwrap_or_default() } else { object.name() }
+            },
+        );
     let name = match (request.name, given) {
         ("", Some(given)) if !given.is_empty() => given,
         ("", _) => "Unknown",

@@ -41,7 +41,8 @@ impl Authorizer {
     /// Views kept up to date by tasks of `scope`.
     pub fn start(storage: &Storage, env: &Env, scope: &Scope) -> Self {
         let (roles, nodes) = (Arc::new(Roles::default()), Arc::new(NodeGraph::default()));
-        let start = |name: &str, range, view: Arc<_>| Follower::start(name, storage.clone(), range, view, env.clone(), scope);
+        let start =
+            |name: &str, range, view: Arc<_>| Follower::start(name, storage.clone(), range, view, env.clone(), scope);
         let (first, last) = (Home::new(index::GROUP, "clusterrolebindings"), Home::new(index::GROUP, "roles"));
         let followers = Followers {
             roles: start("roles", WatchRange { start: first.range("").0, end: last.range("").1 }, roles.clone()),
@@ -160,10 +161,14 @@ mod tests {
         let authorizer = Authorizer::default();
         let master = Identity::new("root", &[MASTERS]);
         assert_eq!(authorizer.authorize(&Attributes::resource(&master, "get", "", "secrets")).await, Decision::Allow);
-        let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "gone"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        let binding =
+            json!({"roleRef": {"kind": "ClusterRole", "name": "gone"}, "subjects": [{"kind": "User", "name": "ann"}]});
         authorizer.set_for_test(Kind::ClusterRoleBinding, "", "b", &binding);
         let ann = Identity::new("ann", &[]);
         let reason = r#"RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found"#.to_owned();
-        assert_eq!(authorizer.authorize(&Attributes::resource(&ann, "get", "", "pods")).await, Decision::Deny { reason });
+        assert_eq!(
+            authorizer.authorize(&Attributes::resource(&ann, "get", "", "pods")).await,
+            Decision::Deny { reason }
+        );
     }
 }

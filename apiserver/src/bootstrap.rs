@@ -113,7 +113,7 @@ fn mark() -> Bytes {
 async fn lead(server: &Server) {
     let mut leadership = server.storage().store().leadership();
     loop {
-        let now = leadership.borrow_and_update().clone();
+        let now = *leadership.borrow_and_update();
         if now.is_self {
             tokio::select! {
                 () = work(server, now.term) => {}

@@ -39,7 +39,8 @@ pub(crate) async fn join(call: &mut Call) -> Result<Response<Body>, Status> {
         return Err(Status::bad_request(format!("node {own:?} cannot join as {:?}", request.node)));
     }
     let server = &call.server;
-    let pki = server.pki().ok_or_else(|| Status::service_unavailable("this server has no authority to certify nodes"))?;
+    let pki =
+        server.pki().ok_or_else(|| Status::service_unavailable("this server has no authority to certify nodes"))?;
     let settings = &server.config().cluster;
     let client = pki.sign_node_client(&request.node, &request.client_csr).map_err(unsigned)?;
     let serving =
@@ -76,5 +77,11 @@ pub(crate) fn members(call: &Call) -> Result<Response<Body>, Status> {
 
 fn live_members(call: &Call) -> Vec<String> {
     let status = call.server.storage().store().status();
-    status.members.into_iter().filter(|member| member.alive).map(|member| member.api_address).filter(|api| !api.is_empty()).collect()
+    status
+        .members
+        .into_iter()
+        .filter(|member| member.alive)
+        .map(|member| member.api_address)
+        .filter(|api| !api.is_empty())
+        .collect()
 }

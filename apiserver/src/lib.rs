@@ -19,6 +19,8 @@
 //! - A bookmark is sent only after every event up to it (`verb/watch.rs`, `tests/it/watch.rs`).
 //! - An object is created only in a namespace that is alive in the same transaction (`tests/it/verbs.rs`).
 //! - A deposed leader's parts cannot write (`tests/it/fence.rs`).
+//! - A right just granted can be used at once, and nobody grants what they do not hold (`tests/it/identity.rs`).
+//! - No two nodes share a range of the pod network (`pod_cidr.rs`, `tests/it/identity.rs`).
 //!
 //! **Tasks.** Add a kind: a strategy in `registry/` and its line in `registry/kinds.rs`. Add a subresource: a door in
 //! `subresource/door.rs`, or a file beside it. Add an authenticator or an admission plugin: see those modules' heads.

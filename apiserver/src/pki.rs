@@ -190,12 +190,7 @@ impl Pki {
 
     /// Signs a node's request for a serving certificate. Only the node's own name and routable addresses outside
     /// `reserved` are kept, so that a node cannot pass as the API server or as a service.
-    pub fn sign_node_server(
-        &self,
-        node: &str,
-        request_pem: &str,
-        reserved: ipnet::IpNet,
-    ) -> Result<String, PkiError> {
+    pub fn sign_node_server(&self, node: &str, request_pem: &str, reserved: ipnet::IpNet) -> Result<String, PkiError> {
         let user = format!("system:node:{node}");
         let subject = Subject { common_name: &user, organization: Some(identity::NODES) };
         let keep = |name: &authority::Name<'_>| match name {

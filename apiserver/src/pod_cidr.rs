@@ -34,12 +34,12 @@ impl Default for PodNetwork {
 }
 
 impl PodNetwork {
-    fn ranges(&self) -> u32 {
+    fn ranges(self) -> u32 {
         let bits = u32::from(self.node_prefix.saturating_sub(self.cidr.prefix_len()));
         1_u32.checked_shl(bits).unwrap_or(u32::MAX)
     }
 
-    fn range(&self, index: u32) -> Option<Ipv4Net> {
+    fn range(self, index: u32) -> Option<Ipv4Net> {
         let size = 1_u64 << (32 - u32::from(self.node_prefix.min(32)));
         let start = u64::from(u32::from(self.cidr.network())) + u64::from(index) * size;
         Ipv4Net::new(Ipv4Addr::from(u32::try_from(start).ok()?), self.node_prefix).ok()
@@ -113,13 +113,13 @@ async fn created(storage: &Storage, node: &mut Object) -> Result<Guards, Status>
 /// A range that the Node's creator chose.
 async fn claimed(storage: &Storage, node: &str, wish: &str) -> Result<Guards, Status> {
     let Ok(range) = wish.parse::<Ipv4Net>() else { return Ok(Guards::default()) };
-    match read(storage, range_key(&range)).await? {
+    match read(storage, range_key(range)).await? {
         Some(owner) if owner == node => Ok(Guards::default()),
         Some(owner) => {
             let why = format!("pod CIDR {range} belongs to node {owner:?}");
             Err(Status::forbidden(&GroupResource::new("", "nodes"), node, why))
         }
-        None => Ok(taking(node, &range)),
+        None => Ok(taking(node, range)),
     }
 }
 
@@ -127,7 +127,7 @@ async fn returned(storage: &Storage, node: &str) -> Result<Guards, Status> {
     let Some(range) = read(storage, node_key(node)).await?.and_then(|text| text.parse::<Ipv4Net>().ok()) else {
         return Ok(Guards::default());
     };
-    let ops = vec![Op::Delete { key: range_key(&range) }, Op::Delete { key: node_key(node) }];
+    let ops = vec![Op::Delete { key: range_key(range) }, Op::Delete { key: node_key(node) }];
     Ok(Guards { ops, ..Guards::default() })
 }
 
@@ -153,14 +153,14 @@ async fn plan(storage: &Storage, node: &str) -> Result<Plan, Status> {
     for step in 0..network.ranges() {
         let index = (first + step) % network.ranges();
         let Some(range) = network.range(index) else { break };
-        if read(storage, range_key(&range)).await?.is_none() {
-            return Ok(Plan { range, guards: taking(node, &range) });
+        if read(storage, range_key(range)).await?.is_none() {
+            return Ok(Plan { range, guards: taking(node, range) });
         }
     }
     Err(Status::service_unavailable(format!("the pod network {} has no range left", network.cidr)).with_code(EXHAUSTED))
 }
 
-fn taking(node: &str, range: &Ipv4Net) -> Guards {
+fn taking(node: &str, range: Ipv4Net) -> Guards {
     let (by_range, by_node) = (range_key(range), node_key(node));
     Guards {
         compares: vec![Compare::Absent { key: by_range.clone() }, Compare::Absent { key: by_node.clone() }],
@@ -182,7 +182,7 @@ async fn read(storage: &Storage, key: Bytes) -> Result<Option<String>, Status> {
     Ok(found.map(|kv| String::from_utf8_lossy(&kv.value).into_owned()))
 }
 
-fn range_key(range: &Ipv4Net) -> Bytes {
+fn range_key(range: Ipv4Net) -> Bytes {
     key::internal(BY_RANGE, &range.to_string())
 }
 

@@ -61,7 +61,7 @@ impl Reviewer<'_> {
             "SubjectAccessReview" => access::subject(self.authorizer, &review).await?,
             "LocalSubjectAccessReview" => access::local(self.authorizer, &review, namespace).await?,
             "SelfSubjectAccessReview" => access::own(self.authorizer, &review, identity).await?,
-            "SelfSubjectRulesReview" => rules::answer(self.authorizer, &review, identity).await?,
+            "SelfSubjectRulesReview" => rules::answer(self.authorizer, &review, identity)?,
             "SelfSubjectReview" => json!({"userInfo": user_info(identity)}),
             other => return Err(Status::internal(format!("no answer is known for the review kind {other}"))),
         };

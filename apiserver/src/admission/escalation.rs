@@ -18,7 +18,8 @@ pub(super) async fn validate(
     authorizer: &Authorizer,
 ) -> Result<(), Status> {
     let writes = matches!(request.operation, Operation::Create | Operation::Update);
-    let Some(object) = object.filter(|_| writes && request.row.resource.group == GROUP && request.subresource.is_empty())
+    let Some(object) =
+        object.filter(|_| writes && request.row.resource.group == GROUP && request.subresource.is_empty())
     else {
         return Ok(());
     };

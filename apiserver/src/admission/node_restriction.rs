@@ -34,13 +34,16 @@ pub(super) async fn validate(
     storage: &Storage,
 ) -> Result<(), Status> {
     let Some(node) = request.identity.node_name() else { return Ok(()) };
-    let verdict = match (request.row.resource.group.as_str(), request.row.resource.plural.as_str(), request.subresource) {
+    let verdict = match (request.row.resource.group.as_str(), request.row.resource.plural.as_str(), request.subresource)
+    {
         ("", "pods", "") => pods(node, request, object),
         ("", "pods", "status") => pod_status(node, request, object),
         ("", "pods", "eviction") => eviction(node, request, storage).await?,
         ("", "nodes", _) => nodes(node, request, object),
         ("", "serviceaccounts", "token") => token(node, request, object, storage).await?,
-        ("coordination.k8s.io", "leases", "") | ("storage.k8s.io", "csinodes", "") => like_itself(node, request, object),
+        ("coordination.k8s.io", "leases", "") | ("storage.k8s.io", "csinodes", "") => {
+            like_itself(node, request, object)
+        }
         _ => Ok(()),
     };
     verdict.map_err(|why| super::forbidden(request, object, &why))
@@ -58,7 +61,9 @@ fn pods(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) -> 
         (Operation::Create, Some(pod), _) => {
             if pod.annotation(MIRROR_ANNOTATION).is_none() {
                 let annotation = quote(MIRROR_ANNOTATION);
-                return Err(format!("pod does not have {annotation} annotation, node {named} can only create mirror pods"));
+                return Err(format!(
+                    "pod does not have {annotation} annotation, node {named} can only create mirror pods"
+                ));
             }
             if bound_to(pod) != node {
                 return Err(format!("node {named} can only create pods with spec.nodeName set to itself"));
@@ -161,7 +166,10 @@ async fn token(
     storage: &Storage,
 ) -> Result<Verdict, Status> {
     let reference = |field: &str| {
-        wanted.and_then(|object| object.get(&format!("/spec/boundObjectRef/{field}"))).and_then(Value::as_str).unwrap_or_default()
+        wanted
+            .and_then(|object| object.get(&format!("/spec/boundObjectRef/{field}")))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     };
     if (reference("apiVersion"), reference("kind")) != ("v1", "Pod") || reference("name").is_empty() {
         return Ok(Err("node requested token not bound to a pod".to_owned()));
@@ -174,7 +182,10 @@ async fn token(
     };
     Ok(if pod.uid() != Some(reference("uid")) {
         let found = pod.uid().unwrap_or_default();
-        Err(format!("the UID in the bound object reference ({}) does not match the UID in record ({found}). The object might have been deleted and then recreated", reference("uid")))
+        Err(format!(
+            "the UID in the bound object reference ({}) does not match the UID in record ({found}). The object might have been deleted and then recreated",
+            reference("uid")
+        ))
     } else if bound_to(&pod) != node {
         Err("node requested token bound to a pod scheduled on a different node".to_owned())
     } else {

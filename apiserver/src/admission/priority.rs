@@ -19,11 +19,7 @@ struct Class {
     policy: String,
 }
 
-pub(super) async fn mutate(
-    request: &AdmissionRequest<'_>,
-    pod: &mut Object,
-    storage: &Storage,
-) -> Result<(), Status> {
+pub(super) async fn mutate(request: &AdmissionRequest<'_>, pod: &mut Object, storage: &Storage) -> Result<(), Status> {
     if request.operation != Operation::Create || !request.is("", "pods") {
         return Ok(());
     }
@@ -122,10 +118,7 @@ pub(super) async fn validate(
     let Some(class) = object.filter(|class| request.is(GROUP, RESOURCE) && is_default(class)) else { return Ok(()) };
     for other in defaults(storage).await? {
         if other.name != class.name() {
-            let why = format!(
-                "PriorityClass {} is already marked as default. Only one default can exist",
-                other.name
-            );
+            let why = format!("PriorityClass {} is already marked as default. Only one default can exist", other.name);
             return Err(super::forbidden(request, Some(class), &why));
         }
     }

@@ -36,15 +36,22 @@ pub(super) async fn mutate(
     }
     if text(pod, "/spec/serviceAccountName").is_empty() {
         let deprecated = text(pod, "/spec/serviceAccount").to_owned();
-        super::put(pod, "/spec/serviceAccountName", if deprecated.is_empty() { DEFAULT_NAME.to_owned() } else { deprecated })?;
+        super::put(
+            pod,
+            "/spec/serviceAccountName",
+            if deprecated.is_empty() { DEFAULT_NAME.to_owned() } else { deprecated },
+        )?;
     }
     let name = text(pod, "/spec/serviceAccountName").to_owned();
     super::put(pod, "/spec/serviceAccount", name.clone())?;
     let account = account(request, pod, &name, storage, env).await?;
-    if flag(pod, "/spec/automountServiceAccountToken").or_else(|| flag(&account, "/automountServiceAccountToken")) != Some(false) {
+    if flag(pod, "/spec/automountServiceAccountToken").or_else(|| flag(&account, "/automountServiceAccountToken"))
+        != Some(false)
+    {
         mount(pod, env)?;
     }
-    let lacks = |object: &Object, pointer: &str| object.get(pointer).and_then(Value::as_array).is_none_or(Vec::is_empty);
+    let lacks =
+        |object: &Object, pointer: &str| object.get(pointer).and_then(Value::as_array).is_none_or(Vec::is_empty);
     if lacks(pod, "/spec/imagePullSecrets")
         && let Some(secrets) = account.get("/imagePullSecrets").filter(|_| !lacks(&account, "/imagePullSecrets"))
     {

@@ -79,9 +79,7 @@ fn judge(object: &Object, id: &str, secret: &str, now: jiff::Timestamp) -> Resul
     }
     let extra = field("auth-extra-groups").unwrap_or_default();
     let mut groups = vec![BOOTSTRAPPERS];
-    groups.extend(
-        extra.split(',').filter(|group| group.starts_with("system:bootstrappers:")).take(MAX_GROUPS),
-    );
+    groups.extend(extra.split(',').filter(|group| group.starts_with("system:bootstrappers:")).take(MAX_GROUPS));
     Ok(Identity::new(&format!("system:bootstrap:{id}"), &groups).authenticated())
 }
 
@@ -127,7 +125,9 @@ mod tests {
         assert!(judged(&secret(|_| {}), "0123456789abcdeF", now).is_err());
         assert!(judged(&secret(|_| {}), SECRET, "2026-06-02T00:00:00Z").is_err(), "expired");
         assert!(judged(&secret(|value| value["type"] = json!("Opaque")), SECRET, now).is_err());
-        assert!(judged(&secret(|value| value["data"]["usage-bootstrap-authentication"] = json!("")), SECRET, now).is_err());
+        assert!(
+            judged(&secret(|value| value["data"]["usage-bootstrap-authentication"] = json!("")), SECRET, now).is_err()
+        );
         assert!(judged(&secret(|value| value["data"]["token-id"] = json!("")), SECRET, now).is_err());
         for text in ["abcdef", "abcdef.0123", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcdef.more"] {
             assert_eq!(parse(text), None, "{text}");

@@ -74,8 +74,8 @@ impl Certificates {
 }
 
 fn read(der: &CertificateDer<'_>) -> Result<Remembered, CertificateError> {
-    let (_rest, certificate) = x509_parser::parse_x509_certificate(der)
-        .map_err(|error| CertificateError::Refused(error.to_string()))?;
+    let (_rest, certificate) =
+        x509_parser::parse_x509_certificate(der).map_err(|error| CertificateError::Refused(error.to_string()))?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next().and_then(|name| name.as_str().ok()).unwrap_or_default();
     if user.is_empty() {

@@ -132,7 +132,8 @@ mod tests {
             {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
         ]});
         authorizer.set_for_test(Kind::ClusterRole, "", "r", &rules);
-        let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        let binding =
+            json!({"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "ann"}]});
         authorizer.set_for_test(Kind::ClusterRoleBinding, "", "b", &binding);
         authorizer
     }
@@ -145,7 +146,10 @@ mod tests {
     async fn each_part_needs_the_right() {
         assert_eq!(asked(&[]).await, Ok(None));
         let bob = asked(&[(USER, "bob"), (GROUP, "team")]).await.unwrap().unwrap();
-        assert_eq!((bob.user.as_str(), bob.groups), ("bob", vec!["team".to_owned(), "system:authenticated".to_owned()]));
+        assert_eq!(
+            (bob.user.as_str(), bob.groups),
+            ("bob", vec!["team".to_owned(), "system:authenticated".to_owned()])
+        );
         let robot = asked(&[(USER, "system:serviceaccount:a:robot")]).await.unwrap().unwrap();
         assert!(robot.in_group("system:serviceaccounts:a"));
         let refused = asked(&[(USER, "eve")]).await.unwrap_err();

@@ -1,5 +1,7 @@
 //! Service-account tokens: what they say, how they are signed, and what makes one acceptable.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde::{Deserialize, Serialize};
@@ -36,10 +38,10 @@ pub enum Audiences {
 }
 
 impl Audiences {
-    pub fn iter(&self) -> std::slice::Iter<'_, String> {
+    pub fn as_slice(&self) -> &[String] {
         match self {
-            Self::Many(all) => all.iter(),
-            Self::One(one) => std::slice::from_ref(one).iter(),
+            Self::Many(all) => all,
+            Self::One(one) => std::slice::from_ref(one),
         }
     }
 }
@@ -96,18 +98,17 @@ pub fn sign(key: &TokenKey, claims: &Claims) -> Result<String, TokenError> {
 
 /// Whether `token` claims to be one of ours. Only then is a failure final; else another authenticator may know it.
 pub fn is_ours(token: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Issuer {
+        iss: String,
+    }
     let mut parts = token.split('.');
     let (Some(_header), Some(payload), Some(_signature), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return false;
     };
-    #[derive(Deserialize)]
-    struct Issuer {
-        iss: String,
-    }
-    use base64::Engine;
-    base64::engine::general_purpose::URL_SAFE_NO_PAD
+    URL_SAFE_NO_PAD
         .decode(payload)
         .ok()
         .and_then(|json| serde_json::from_slice::<Issuer>(&json).ok())
@@ -144,9 +145,9 @@ pub fn check(claims: &Claims, wanted: &[String], now: Timestamp) -> Result<Vec<S
     if claims.nbf > now + CLOCK_SKEW_SECONDS {
         return Err(TokenError::NotYetValid);
     }
-    let granted: Vec<String> = wanted.iter().filter(|name| claims.aud.iter().any(|aud| aud == *name)).cloned().collect();
+    let granted: Vec<String> = wanted.iter().filter(|name| claims.aud.as_slice().contains(name)).cloned().collect();
     if granted.is_empty() {
-        let found = claims.aud.iter().cloned().collect();
+        let found = claims.aud.as_slice().to_vec();
         return Err(TokenError::Audience { found, wanted: wanted.to_vec() });
     }
     Ok(granted)
@@ -159,8 +160,6 @@ pub fn subject(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use quorate_env::Env;
     use serde_json::{Value, json};
 

@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn life_is_by_uid_and_ends_after_the_grace() {
-        let object = |deleted: Option<&str>| json!({"metadata": {"uid": "u", "deletionTimestamp": deleted}}).to_string();
+        let object =
+            |deleted: Option<&str>| json!({"metadata": {"uid": "u", "deletionTimestamp": deleted}}).to_string();
         let now = "2026-06-01T12:00:00Z".parse().unwrap();
         assert!(is_alive(object(None).as_bytes(), "u", now));
         assert!(!is_alive(object(None).as_bytes(), "v", now));

@@ -49,7 +49,8 @@ mod tests {
         let mut roles = RoleIndex::default();
         let role = json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
         roles.set(Kind::ClusterRole, "", "r", Some(role.to_string().as_bytes()));
-        let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        let binding =
+            json!({"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "ann"}]});
         roles.set(Kind::RoleBinding, "a", "b", Some(binding.to_string().as_bytes()));
         let ann = Identity::new("ann", &["team"]).authenticated();
         let reference = RoleRef { kind: "ClusterRole".into(), name: "r".into() };

@@ -251,11 +251,7 @@ fn cluster_role(role: Role) -> ClusterRole {
         let selectors = rule.cluster_role_selectors.unwrap_or_default();
         selectors.iter().filter_map(|selector| LabelSelector::from_json(Some(selector)).ok()).collect()
     });
-    ClusterRole {
-        labels: role.metadata.labels.unwrap_or_default(),
-        rules: role.rules.unwrap_or_default(),
-        aggregates,
-    }
+    ClusterRole { labels: role.metadata.labels.unwrap_or_default(), rules: role.rules.unwrap_or_default(), aggregates }
 }
 
 fn holders(binding: &Binding, namespace: &str) -> Vec<Holder> {

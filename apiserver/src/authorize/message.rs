@@ -21,8 +21,11 @@ fn describe(attributes: &Attributes<'_>) -> String {
         return format!("User {user:?} cannot {verb} path {path:?}");
     }
     let resource = if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
-    let place =
-        if namespace.is_empty() { "at the cluster scope".to_owned() } else { format!("in the namespace {namespace:?}") };
+    let place = if namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace {namespace:?}")
+    };
     format!("User {user:?} cannot {verb} resource {resource:?} in API group {group:?} {place}")
 }
 
@@ -50,7 +53,15 @@ mod tests {
                 r#"pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default""#,
             ),
             (
-                Attributes { verb: "get", group: "apps", resource: "deployments", subresource: "scale", namespace: "a", name: "web", ..base },
+                Attributes {
+                    verb: "get",
+                    group: "apps",
+                    resource: "deployments",
+                    subresource: "scale",
+                    namespace: "a",
+                    name: "web",
+                    ..base
+                },
                 "",
                 r#"deployments.apps "web" is forbidden: User "ann" cannot get resource "deployments/scale" in API group "apps" in the namespace "a""#,
             ),
@@ -59,11 +70,7 @@ mod tests {
                 "why",
                 r#"nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope: why"#,
             ),
-            (
-                Attributes::path(&ann, "get", "/metrics"),
-                "",
-                r#"forbidden: User "ann" cannot get path "/metrics""#,
-            ),
+            (Attributes::path(&ann, "get", "/metrics"), "", r#"forbidden: User "ann" cannot get path "/metrics""#),
         ] {
             let status = forbidden(&attributes, reason);
             assert_eq!((status.message.as_str(), status.code), (expected, 403));

@@ -27,9 +27,11 @@ pub struct NodeGraph(RwLock<Graph>);
 struct Graph {
     /// By `NAMESPACE/NAME`.
     pods: HashMap<Box<str>, Bound>,
-    /// By node: how many of its pods refer to each object, itself by namespace.
-    nodes: HashMap<Box<str>, BTreeMap<(Box<str>, Reference), u32>>,
+    nodes: HashMap<Box<str>, Counts>,
 }
+
+/// How many pods of one node refer to each object, by the object's namespace.
+type Counts = BTreeMap<(Box<str>, Reference), u32>;
 
 struct Bound {
     node: Box<str>,
@@ -58,7 +60,9 @@ impl View for NodeGraph {
         match references::read(stored.body()) {
             // What a pod refers to may only change before it is bound; status updates need no work.
             Some((node, _)) if graph.pods.get(key).is_some_and(|known| *known.node == *node) => {}
-            Some((node, references)) => graph.set(key, Some(Bound { node: node.into(), references: references.into() })),
+            Some((node, references)) => {
+                graph.set(key, Some(Bound { node: node.into(), references: references.into() }))
+            }
             None => graph.set(key, None),
         }
     }

@@ -156,12 +156,16 @@ fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
 }
 
 fn covers_resource(rule: &str, wanted: &str) -> bool {
-    rule == ALL || rule == wanted || (rule.strip_prefix("*/").is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, own)| own == sub)))
+    rule == ALL
+        || rule == wanted
+        || (rule.strip_prefix("*/").is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, own)| own == sub)))
 }
 
 /// A trailing `*` stands for any rest.
 fn url_matches(rule: &str, path: &str) -> bool {
-    rule == ALL || rule == path || rule.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix.trim_end_matches('*')))
+    rule == ALL
+        || rule == path
+        || rule.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix.trim_end_matches('*')))
 }
 
 #[cfg(test)]
@@ -170,7 +174,10 @@ mod tests {
     use crate::identity::Identity;
 
     fn strings(text: &str) -> Vec<String> {
-        text.split(',').filter(|item| !item.is_empty()).map(|item| if item == "core" { "" } else { item }.to_owned()).collect()
+        text.split(',')
+            .filter(|item| !item.is_empty())
+            .map(|item| if item == "core" { "" } else { item }.to_owned())
+            .collect()
     }
 
     fn rule(groups: &str, resources: &str, names: &str, verbs: &str) -> Rule {
@@ -207,8 +214,7 @@ mod tests {
         let nobody = Identity::anonymous();
         for ((groups, resources, names, verbs), (verb, group, resource, subresource, name), expected) in cases {
             let rule = rule(groups, resources, names, verbs);
-            let asked =
-                Attributes { subresource, name, ..Attributes::resource(&nobody, verb, group, resource) };
+            let asked = Attributes { subresource, name, ..Attributes::resource(&nobody, verb, group, resource) };
             assert_eq!(rule.allows(&asked), expected, "{rule:?} {asked:?}");
         }
     }
@@ -233,12 +239,21 @@ mod tests {
 
     #[test]
     fn coverage_names_what_is_missing() {
-        let held = [rule("core", "pods,services", "", "get,list"), rule("apps", "*", "", "*"), rule("core", "secrets", "mine", "get")];
+        let held = [
+            rule("core", "pods,services", "", "get,list"),
+            rule("apps", "*", "", "*"),
+            rule("core", "secrets", "mine", "get"),
+        ];
         let held: Vec<&Rule> = held.iter().collect();
-        let covered = [rule("core", "pods", "p1", "get"), rule("apps", "deployments/scale", "", "update"), rule("core", "secrets", "mine", "get")];
+        let covered = [
+            rule("core", "pods", "p1", "get"),
+            rule("apps", "deployments/scale", "", "update"),
+            rule("core", "secrets", "mine", "get"),
+        ];
         assert_eq!(missing(&held, &covered.iter().collect::<Vec<_>>()), []);
         let wanted = [rule("core", "pods,secrets", "", "get,delete")];
-        let found: Vec<String> = missing(&held, &wanted.iter().collect::<Vec<_>>()).iter().map(Rule::describe).collect();
+        let found: Vec<String> =
+            missing(&held, &wanted.iter().collect::<Vec<_>>()).iter().map(Rule::describe).collect();
         assert_eq!(
             found,
             [

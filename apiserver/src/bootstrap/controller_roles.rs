@@ -194,21 +194,14 @@ pub(super) const CLUSTER: &[RoleRow] = &[
     ),
     role(
         "pod-garbage-collector",
-        &[
-            on("delete list watch", "core", "pods"),
-            on("get list", "core", "nodes"),
-            on("patch", "core", "pods/status"),
-        ],
+        &[on("delete list watch", "core", "pods"), on("get list", "core", "nodes"), on("patch", "core", "pods/status")],
     ),
     role(
         "resourcequota-controller",
         &[on("list watch", "*", "*"), on("update", "core", "resourcequotas/status"), EVENTS],
     ),
     role("root-ca-cert-publisher", &[on("create get update", "core", "configmaps"), EVENTS]),
-    role(
-        "route-controller",
-        &[on("list watch", "core", "nodes"), on("patch", "core", "nodes/status"), EVENTS],
-    ),
+    role("route-controller", &[on("list watch", "core", "nodes"), on("patch", "core", "nodes/status"), EVENTS]),
     role("service-account-controller", &[on("create", "core", "serviceaccounts"), EVENTS]),
     role(
         "service-controller",
@@ -358,7 +351,13 @@ mod tests {
         let verbs: Vec<String> = rules(row).iter().map(|rule| rule.verbs.join(" ")).collect();
         assert_eq!(
             verbs,
-            ["get list patch update watch", "patch update", "patch update", "create delete get list patch watch", "create patch update"]
+            [
+                "get list patch update watch",
+                "patch update",
+                "patch update",
+                "create delete get list patch watch",
+                "create patch update"
+            ]
         );
     }
 

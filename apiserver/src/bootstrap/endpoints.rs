@@ -17,8 +17,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 const RESYNC_TICKS: u32 = 120;
 const SERVICE: &str = "kubernetes";
 const NAMESPACE: &str = "default";
-const SLICES: &str =
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes";
 
 /// The members' addresses by port. Members on one machine have ports of their own.
 type Members = BTreeMap<u16, BTreeSet<IpAddr>>;

@@ -11,10 +11,7 @@ const HTTPS_PORT: u16 = 443;
 const FRONT_PROXY_NAMES: &str = r#"["front-proxy-client"]"#;
 
 pub(super) fn namespaces() -> Vec<Value> {
-    NAMESPACES
-        .iter()
-        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
-        .collect()
+    NAMESPACES.iter().map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).collect()
 }
 
 /// In namespaces that exist by then.

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::controller_roles::{self, CLUSTER, PREFIX, RESOURCES, WORKLOADS};
 use super::roles::{EVENTS, RoleRow, RuleRow, SYSTEM_ROLES, USER_ROLES, named, on};
+use crate::authenticate::bootstrap_token::NODE_GROUP;
 use crate::authorize::index::GROUP;
 use crate::authorize::rule::Rule;
-use crate::authenticate::bootstrap_token::NODE_GROUP;
 use crate::identity::{AUTHENTICATED, CLUSTER_ADMINS, MASTERS, NODES, SERVICE_ACCOUNTS, UNAUTHENTICATED};
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
@@ -24,14 +24,14 @@ fn grants() -> Vec<(&'static str, &'static str, Vec<Value>)> {
         (CLUSTER_ADMINS, "cluster-admin", vec![group(CLUSTER_ADMINS)]),
         ("system:basic-user", "system:basic-user", vec![group(AUTHENTICATED)]),
         ("system:discovery", "system:discovery", vec![group(AUTHENTICATED)]),
-        (
-            "system:public-info-viewer",
-            "system:public-info-viewer",
-            vec![group(AUTHENTICATED), group(UNAUTHENTICATED)],
-        ),
+        ("system:public-info-viewer", "system:public-info-viewer", vec![group(AUTHENTICATED), group(UNAUTHENTICATED)]),
         ("system:monitoring", "system:monitoring", vec![group("system:monitoring")]),
         ("system:node-proxier", "system:node-proxier", vec![user("system:kube-proxy")]),
-        ("system:kube-controller-manager", "system:kube-controller-manager", vec![user("system:kube-controller-manager")]),
+        (
+            "system:kube-controller-manager",
+            "system:kube-controller-manager",
+            vec![user("system:kube-controller-manager")],
+        ),
         ("system:kube-dns", "system:kube-dns", vec![account("kube-dns")]),
         ("system:kube-scheduler", "system:kube-scheduler", scheduler()),
         ("system:volume-scheduler", "system:volume-scheduler", scheduler()),
@@ -110,7 +110,11 @@ const LOCAL: &[LocalRow] = &[
     LocalRow {
         namespace: PUBLIC,
         name: "system:controller:bootstrap-signer",
-        rules: &[on("get list watch", "core", "configmaps"), named("update", "core", "configmaps", "cluster-info"), EVENTS],
+        rules: &[
+            on("get list watch", "core", "configmaps"),
+            named("update", "core", "configmaps", "cluster-info"),
+            EVENTS,
+        ],
         binding: "system:controller:bootstrap-signer",
         subjects: || vec![account("bootstrap-signer")],
     },
@@ -125,7 +129,8 @@ const LOCAL: &[LocalRow] = &[
 
 /// All default RBAC objects.
 pub(super) fn objects() -> Vec<Value> {
-    let mut all: Vec<Value> = USER_ROLES.iter().chain(SYSTEM_ROLES).map(|row| cluster_role(row.name, row, row_rules(row))).collect();
+    let mut all: Vec<Value> =
+        USER_ROLES.iter().chain(SYSTEM_ROLES).map(|row| cluster_role(row.name, row, row_rules(row))).collect();
     for row in [WORKLOADS, CLUSTER, RESOURCES].concat() {
         let name = format!("{PREFIX}{}", row.name);
         all.push(cluster_role(&name, &row, controller_roles::rules(&row)));
@@ -168,14 +173,7 @@ fn cluster_role(name: &str, row: &RoleRow, rules: Vec<Rule>) -> Value {
     role
 }
 
-fn binding(
-    kind: &str,
-    namespace: Option<&str>,
-    name: &str,
-    role_kind: &str,
-    role: &str,
-    subjects: &[Value],
-) -> Value {
+fn binding(kind: &str, namespace: Option<&str>, name: &str, role_kind: &str, role: &str, subjects: &[Value]) -> Value {
     let mut binding = json!({
         "apiVersion": API_VERSION, "kind": kind,
         "metadata": metadata(namespace, name, ""),
@@ -286,7 +284,8 @@ mod tests {
     fn aggregated_roles_show_all_their_rules() {
         let all = objects();
         let rules = |name: &str| {
-            let role = all.iter().find(|role| role["kind"] == "ClusterRole" && role["metadata"]["name"] == name).unwrap();
+            let role =
+                all.iter().find(|role| role["kind"] == "ClusterRole" && role["metadata"]["name"] == name).unwrap();
             role["rules"].as_array().unwrap().len()
         };
         assert_eq!(rules("view"), rules("system:aggregate-to-view"));

@@ -28,7 +28,11 @@ impl RuleRow {
     pub(crate) fn rule(&self) -> Rule {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         Rule {
-            api_groups: self.groups.split_whitespace().map(|group| if group == "core" { "" } else { group }.to_owned()).collect(),
+            api_groups: self
+                .groups
+                .split_whitespace()
+                .map(|group| if group == "core" { "" } else { group }.to_owned())
+                .collect(),
             resources: words(self.resources),
             resource_names: words(self.names),
             non_resource_urls: words(self.urls),
@@ -251,10 +255,7 @@ pub(super) const SYSTEM_ROLES: &[RoleRow] = &[
             on("list watch", "networking.k8s.io", "servicecidrs"),
         ],
     ),
-    role(
-        "system:node-problem-detector",
-        &[on("get", "core", "nodes"), on("patch", "core", "nodes/status"), EVENTS],
-    ),
+    role("system:node-problem-detector", &[on("get", "core", "nodes"), on("patch", "core", "nodes/status"), EVENTS]),
     role(
         "system:kubelet-api-admin",
         &[
@@ -334,7 +335,10 @@ pub(super) const SYSTEM_ROLES: &[RoleRow] = &[
     ),
     role(
         "system:service-account-issuer-discovery",
-        &[urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/")],
+        &[urls(
+            "get",
+            "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/",
+        )],
     ),
     // A machine that holds a bootstrap token joins as a node; a node renews its certificates, and finds the members.
     role("quorate:node-joiner", &[urls("post", crate::join::JOIN_PATH)]),

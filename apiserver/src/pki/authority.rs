@@ -100,7 +100,8 @@ impl Authority {
         if not_after <= env.clock.wall() {
             return Err(PkiError::Expired { path: certificate, at: not_after });
         }
-        let issuer = Issuer::from_ca_cert_der(&der, pair).map_err(|error| malformed(&certificate, error.to_string()))?;
+        let issuer =
+            Issuer::from_ca_cert_der(&der, pair).map_err(|error| malformed(&certificate, error.to_string()))?;
         Ok(Self { pem, der, issuer })
     }
 
@@ -115,7 +116,13 @@ impl Authority {
     }
 
     /// A new key with a certificate for it.
-    pub fn issue(&self, subject: &Subject<'_>, purpose: Purpose, names: &[String], env: &Env) -> Result<Leaf, PkiError> {
+    pub fn issue(
+        &self,
+        subject: &Subject<'_>,
+        purpose: Purpose,
+        names: &[String],
+        env: &Env,
+    ) -> Result<Leaf, PkiError> {
         let key = KeyPair::generate().map_err(issue_error)?;
         let mut params = leaf_params(subject, purpose, env);
         let mut seen: Vec<&String> = Vec::new();
@@ -192,7 +199,7 @@ fn params(subject: &Subject<'_>, validity: Duration, env: &Env) -> CertificatePa
     params.distinguished_name = name;
     let now = Duration::from_secs(u64::try_from(env.clock.wall().as_second()).unwrap_or(0)).max(DAY);
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + (now - BACKDATE);
+    params.not_before = epoch + now.saturating_sub(BACKDATE);
     params.not_after = epoch + (now + validity);
     params.serial_number = Some(serial(env));
     params

@@ -16,7 +16,8 @@ const PRIVATE_DIR: u32 = 0o700;
 /// Writes `content` to `path` (mode 0600): durable when this returns, and never seen half-written.
 pub fn write_private(path: &Path, content: &[u8], env: &Env) -> Result<(), PkiError> {
     let temporary = sibling(path, env);
-    let outcome = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path)).and_then(|()| sync_parent(path));
+    let outcome =
+        write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path)).and_then(|()| sync_parent(path));
     outcome.map_err(|source| {
         // The error that matters is the one above; a left-over is only untidy.
         drop(fs::remove_file(&temporary));

@@ -51,8 +51,16 @@ async fn files_are_private_and_open_again() {
         })
         .collect();
     names.sort();
-    let expected =
-        ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "peer-ca.crt", "peer-ca.key", "sa.key", "sa.pub"];
+    let expected = [
+        "ca.crt",
+        "ca.key",
+        "front-proxy-ca.crt",
+        "front-proxy-ca.key",
+        "peer-ca.crt",
+        "peer-ca.key",
+        "sa.key",
+        "sa.pub",
+    ];
     assert_eq!(names, expected);
     let again = Pki::open(pki.dir(), &env()).unwrap();
     assert_eq!((again.ca_hash(), again.tokens().id()), (pki.ca_hash(), pki.tokens().id()));

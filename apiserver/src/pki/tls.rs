@@ -42,8 +42,8 @@ struct RequestedCertificate {
 
 impl RequestedCertificate {
     fn new(root: &CertificateDer<'_>, provider: &CryptoProvider) -> Result<Self, PkiError> {
-        let (_rest, root) = x509_parser::parse_x509_certificate(root)
-            .map_err(|error| PkiError::Tls { reason: error.to_string() })?;
+        let (_rest, root) =
+            x509_parser::parse_x509_certificate(root).map_err(|error| PkiError::Tls { reason: error.to_string() })?;
         // Clients with several certificates choose the one whose issuer is named here.
         let roots = vec![DistinguishedName::from(root.subject().as_raw().to_vec())];
         Ok(Self { roots, algorithms: provider.signature_verification_algorithms })

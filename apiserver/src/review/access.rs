@@ -12,6 +12,7 @@ use crate::attributes::{Attributes, Decision};
 use crate::authorize::Authorizer;
 use crate::identity::Identity;
 
+const ONE_QUESTION: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
 const GROUP: &str = "authorization.k8s.io";
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -102,7 +103,8 @@ fn refuse(kind: &str, review: &Object, errors: Vec<FieldError>) -> Result<(), St
 
 fn subject_errors(spec: &Spec) -> Vec<FieldError> {
     let mut errors = question_errors(spec);
-    let nobody = spec.user.as_deref().unwrap_or_default().is_empty() && spec.groups.as_deref().unwrap_or_default().is_empty();
+    let nobody =
+        spec.user.as_deref().unwrap_or_default().is_empty() && spec.groups.as_deref().unwrap_or_default().is_empty();
     if nobody {
         let path = FieldPath::new("spec").child("user");
         errors.push(FieldError::invalid(&path, "", "at least one of user or group must be specified"));
@@ -119,8 +121,7 @@ fn question_errors(spec: &Spec) -> Vec<FieldError> {
         }
         (None, None) => {
             let path = FieldPath::new("spec").child("resourceAttributes");
-            const WHY: &str = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            vec![FieldError::invalid(&path, Value::Null, WHY)]
+            vec![FieldError::invalid(&path, Value::Null, ONE_QUESTION)]
         }
         _ => Vec::new(),
     }

@@ -15,7 +15,7 @@ struct Spec {
     namespace: Option<String>,
 }
 
-pub(super) async fn answer(authorizer: &Authorizer, review: &Object, identity: &Identity) -> Result<Value, Status> {
+pub(super) fn answer(authorizer: &Authorizer, review: &Object, identity: &Identity) -> Result<Value, Status> {
     let spec: Spec = super::spec(review)?;
     let namespace = spec.namespace.unwrap_or_default();
     if namespace.is_empty() {

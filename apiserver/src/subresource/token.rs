@@ -52,7 +52,8 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
         warnings: &call.warnings,
     };
     call.server.admission().validate(&admission, Some(&request)).await?;
-    let pki = call.server.pki().ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
+    let pki =
+        call.server.pki().ok_or_else(|| Status::service_unavailable("this server has no key to sign tokens with"))?;
     let issuer = Issuer { key: pki.tokens(), storage: call.server.storage(), env: call.server.env() };
     let answer = issuer.create(&call.info.namespace, &call.info.name, request).await?;
     Ok(respond::json(StatusCode::CREATED, &answer.into_value()))
@@ -60,10 +61,10 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
 
 /// What is needed to issue a token.
 #[derive(Debug)]
-pub struct Issuer<'a> {
-    pub key: &'a TokenKey,
-    pub storage: &'a Storage,
-    pub env: &'a Env,
+pub(crate) struct Issuer<'a> {
+    key: &'a TokenKey,
+    storage: &'a Storage,
+    env: &'a Env,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -100,23 +101,22 @@ struct BoundObjectRef {
 
 impl Issuer<'_> {
     /// Answers a TokenRequest for the account `namespace`/`name`.
-    pub async fn create(&self, namespace: &str, name: &str, request: Object) -> Result<Object, Status> {
+    async fn create(&self, namespace: &str, name: &str, request: Object) -> Result<Object, Status> {
         let wanted: Request = serde_json::from_value(request.to_value())
             .map_err(|error| Status::bad_request(format!("the TokenRequest cannot be read: {error}")))?;
         check_place(&wanted, namespace, name)?;
         let account = self.existing("serviceaccounts", namespace, name).await?;
         let found = account.uid().unwrap_or_default();
-        if let Some(uid) = wanted.metadata.as_ref().and_then(|metadata| metadata.uid.as_deref()).filter(|uid| *uid != found) {
+        if let Some(uid) =
+            wanted.metadata.as_ref().and_then(|metadata| metadata.uid.as_deref()).filter(|uid| *uid != found)
+        {
             return Err(uid_conflict(&GroupResource::new("", "serviceaccounts"), name, uid, found));
         }
         let audiences = wanted.spec.audiences.filter(|all| !all.is_empty()).unwrap_or_else(|| vec![ISSUER.to_owned()]);
         let seconds = wanted.spec.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
         validate(seconds, &audiences, name)?;
-        let mut bound = Bound {
-            namespace: namespace.to_owned(),
-            serviceaccount: reference(&account),
-            ..Bound::default()
-        };
+        let mut bound =
+            Bound { namespace: namespace.to_owned(), serviceaccount: reference(&account), ..Bound::default() };
         if let Some(wish) = &wanted.spec.bound_object_ref {
             self.bind(&mut bound, wish, name).await?;
         }
@@ -209,13 +209,16 @@ impl Issuer<'_> {
 
 fn check_place(wanted: &Request, namespace: &str, name: &str) -> Result<(), Status> {
     let Some(metadata) = &wanted.metadata else { return Ok(()) };
-    let differs = |given: &Option<String>, real: &str| given.as_deref().is_some_and(|given| !given.is_empty() && given != real);
+    let differs =
+        |given: &Option<String>, real: &str| given.as_deref().is_some_and(|given| !given.is_empty() && given != real);
     if differs(&metadata.name, name) {
         let given = metadata.name.as_deref().unwrap_or_default();
         return Err(Status::bad_request(format!("must match the service account name: expected {name}, got {given}")));
     }
     if differs(&metadata.namespace, namespace) {
-        return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

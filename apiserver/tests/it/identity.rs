@@ -63,7 +63,9 @@ impl Rooted {
             .uri(path)
             .header("authorization", format!("Bearer {token}"))
             .header("content-type", "application/json")
-            .body(http_body_util::Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed_unsync())
+            .body(
+                http_body_util::Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed_unsync(),
+            )
             .unwrap();
         Answer::read(self.world.server.handle(request).await).await
     }
@@ -93,12 +95,16 @@ async fn a_new_cluster_has_what_every_cluster_has() {
         assert!(roles.iter().any(|own| own == role), "{role} in {roles:?}");
     }
     let service = world.get("/api/v1/namespaces/default/services/kubernetes").await.expect(200);
-    assert_eq!((service.field("/spec/clusterIP"), service.field("/spec/ports/0/port")), (json!("10.96.0.1"), json!(443)));
+    assert_eq!(
+        (service.field("/spec/clusterIP"), service.field("/spec/ports/0/port")),
+        (json!("10.96.0.1"), json!(443))
+    );
     let dns = world.get("/api/v1/namespaces/kube-system/services/kube-dns").await.expect(200);
     assert_eq!(dns.field("/spec/clusterIP"), "10.96.0.10");
     let critical = world.get("/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical").await.expect(200);
     assert_eq!(critical.field("/value"), 2_000_001_000);
-    let front = world.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication").await.expect(200);
+    let front =
+        world.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication").await.expect(200);
     assert_eq!(front.field("/data/client-ca-file"), cluster.pki.cluster().pem());
     let refused = world.delete("/api/v1/namespaces/kube-system", &Value::Null).await.expect(403);
     assert_eq!(refused.message(), r#"namespaces "kube-system" is forbidden: this namespace may not be deleted"#);
@@ -205,7 +211,10 @@ async fn a_machine_joins_with_a_token_only() {
     let second = cluster.bearing(bearer, Method::POST, path, &request("n2")).await.expect(200);
     let again = cluster.bearing(bearer, Method::POST, path, &request("n1")).await.expect(200);
     let range = |answer: &Answer| answer.field("/podCidr").as_str().unwrap().to_owned();
-    assert_eq!((range(&first), range(&second), range(&again)), ("10.244.0.0/24".into(), "10.244.1.0/24".into(), "10.244.0.0/24".into()));
+    assert_eq!(
+        (range(&first), range(&second), range(&again)),
+        ("10.244.0.0/24".into(), "10.244.1.0/24".into(), "10.244.0.0/24".into())
+    );
     assert_eq!(first.field("/ca"), cluster.pki.cluster().pem());
     assert_eq!(first.field("/clusterDns"), "10.96.0.10");
     assert!(first.field("/clientCert").as_str().unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
@@ -216,7 +225,10 @@ async fn a_machine_joins_with_a_token_only() {
     cluster.bearing(bearer, Method::POST, path, &request("Bad Name")).await.expect(400);
 
     let node = cluster.world.post("/api/v1/nodes", &json!({"metadata": {"name": "n2"}})).await.expect(201);
-    assert_eq!((node.field("/spec/podCIDR"), node.field("/spec/podCIDRs")), (json!("10.244.1.0/24"), json!(["10.244.1.0/24"])));
+    assert_eq!(
+        (node.field("/spec/podCIDR"), node.field("/spec/podCIDRs")),
+        (json!("10.244.1.0/24"), json!(["10.244.1.0/24"]))
+    );
     let other = cluster.world.post("/api/v1/nodes", &json!({"metadata": {"name": "n9"}})).await.expect(201);
     assert_eq!(other.field("/spec/podCIDR"), "10.244.2.0/24");
     cluster.world.delete("/api/v1/nodes/n2", &Value::Null).await.expect(200);
@@ -236,7 +248,10 @@ async fn a_pod_gets_what_it_did_not_ask_for() {
     };
     let made = cluster.world.post(PODS, &pod("p", &json!({}))).await.expect(201);
     assert_eq!(made.field("/spec/serviceAccountName"), "default");
-    assert_eq!((made.field("/spec/priority"), made.field("/spec/preemptionPolicy")), (json!(0), json!("PreemptLowerPriority")));
+    assert_eq!(
+        (made.field("/spec/priority"), made.field("/spec/preemptionPolicy")),
+        (json!(0), json!("PreemptLowerPriority"))
+    );
     assert_eq!(
         made.field("/spec/tolerations"),
         json!([
@@ -285,10 +300,12 @@ async fn a_node_keeps_to_itself() {
     cluster.by(node("n1"), Method::POST, leases, &lease("n1")).await.expect(201);
     cluster.by(node("n1"), Method::POST, leases, &lease("n2")).await.expect(403);
 
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
     let pod = cluster.world.post(PODS, &pod).await.expect(201);
     let uid = pod.field("/metadata/uid");
-    let bound = |uid: &Value| json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid}}});
+    let bound =
+        |uid: &Value| json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid}}});
     let token = format!("{ACCOUNTS}/default/token");
     cluster.by(node("n1"), Method::POST, &token, &bound(&uid)).await.expect(201);
     cluster.by(node("n2"), Method::POST, &token, &bound(&uid)).await.expect(403);

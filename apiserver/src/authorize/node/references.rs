@@ -18,7 +18,9 @@ pub(super) fn read(json: &[u8]) -> Option<(String, Vec<Reference>)> {
     let node = spec.node_name.filter(|node| !node.is_empty())?;
     let mut found = Vec::new();
     found.extend(named(spec.service_account_name, Reference::ServiceAccount));
-    found.extend(spec.image_pull_secrets.into_iter().flatten().filter_map(|secret| named(secret.name, Reference::Secret)));
+    found.extend(
+        spec.image_pull_secrets.into_iter().flatten().filter_map(|secret| named(secret.name, Reference::Secret)),
+    );
     for volume in spec.volumes.into_iter().flatten() {
         volume.collect(&mut found, pod.metadata.name.as_deref().unwrap_or_default());
     }
