@@ -7,7 +7,7 @@ use quorate_api::validate as names;
 use serde_json::{Value, json};
 
 use super::super::core::persistent_volume_claim;
-use super::super::core::pod_spec::{defaults, warnings};
+use super::super::core::pod_spec::{defaults, template, warnings};
 use super::super::defaulting::{default_text, default_value, each, ensure, text as text_of};
 use super::super::display::{AGE, CONTAINERS, IMAGES, NAME, age, containers_and_images, name, number_at, text};
 use super::super::rules::{At, Errors};
@@ -94,7 +94,11 @@ fn validate_create(set: &Object) -> Vec<FieldError> {
         errors.not_negative(&field);
     }
     replicas::selector(&spec, "statefulset", &mut errors);
-    replicas::template(&spec, "StatefulSet", &mut errors);
+    // The pods' spec is judged when a pod is made: until then its mounts of claimed volumes lead nowhere.
+    let pods = spec.field("template");
+    replicas::template_labels(&spec, &pods, &mut errors);
+    template::metadata(&pods, &mut errors);
+    replicas::always_restarting(&pods.field("spec"), "StatefulSet", &mut errors);
     errors.into_vec()
 }
 
@@ -128,4 +132,83 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
         errors.forbidden(&At::top(new, "spec"), FIXED);
     }
     errors.into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{check, check_update, pod_spec, row, stored};
+    use super::*;
+
+    fn set() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {
+                "serviceName": "web",
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "c", "image": "busybox:1"}]}},
+                "volumeClaimTemplates": [{"metadata": {"name": "www"}, "spec": {
+                    "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn the_shortest_set_is_filled_in() {
+        let stored = stored(&STRATEGY, set());
+        assert_eq!(
+            stored,
+            json!({
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "namespace": "default"},
+                "spec": {
+                    "serviceName": "web",
+                    "podManagementPolicy": "OrderedReady",
+                    "replicas": 1,
+                    "revisionHistoryLimit": 10,
+                    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec()},
+                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+                    "volumeClaimTemplates": [{
+                        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "www"},
+                        "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                            "resources": {"requests": {"storage": "1Gi"}}},
+                        "status": {"phase": "Pending"},
+                    }],
+                },
+                "status": {"replicas": 0, "availableReplicas": 0},
+            })
+        );
+        assert_eq!(row(&STRATEGY, stored), ["web", "0/1", "10m", "c", "busybox:1"]);
+    }
+
+    #[test]
+    fn sets_are_judged() {
+        check(
+            &STRATEGY,
+            &set(),
+            &[
+                (
+                    "/spec/podManagementPolicy",
+                    json!("Chaos"),
+                    &["spec.podManagementPolicy: Invalid value: \"Chaos\": must be 'OrderedReady' or 'Parallel'"],
+                ),
+                (
+                    "/spec/updateStrategy/rollingUpdate",
+                    json!({"partition": -1}),
+                    &[
+                        "spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0",
+                    ],
+                ),
+            ],
+        );
+        check_update(
+            &STRATEGY,
+            &set(),
+            &[
+                ("/spec/replicas", json!(3), &[]),
+                ("/spec/serviceName", json!("db"), &[&format!("spec: Forbidden: {FIXED}")]),
+            ],
+        );
+    }
 }

@@ -201,3 +201,79 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
     }
     errors.into_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{check, row, stored, with};
+    use super::*;
+
+    const UID: &str = "7d1f0e5e-0000-4000-8000-000000000000";
+
+    fn job() -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "once", "namespace": "default", "uid": UID},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox:1"}]}}},
+        })
+    }
+
+    #[test]
+    fn pods_are_found_by_the_jobs_identity() {
+        let job = stored(&STRATEGY, job());
+        let labels = json!({
+            "batch.kubernetes.io/controller-uid": UID, "batch.kubernetes.io/job-name": "once",
+            "controller-uid": UID, "job-name": "once",
+        });
+        let mut spec = job["spec"].clone();
+        assert_eq!(spec["template"]["metadata"]["labels"], labels);
+        spec.as_object_mut().unwrap().remove("template");
+        assert_eq!(
+            spec,
+            json!({
+                "backoffLimit": 6, "completionMode": "NonIndexed", "completions": 1, "parallelism": 1,
+                "manualSelector": false, "podReplacementPolicy": "TerminatingOrFailed", "suspend": false,
+                "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}},
+            })
+        );
+    }
+
+    #[test]
+    fn jobs_are_judged() {
+        check(
+            &STRATEGY,
+            &job(),
+            &[
+                (
+                    "/spec/template/spec/restartPolicy",
+                    json!("Always"),
+                    &["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""],
+                ),
+                (
+                    "/spec/parallelism",
+                    json!(-1),
+                    &["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"],
+                ),
+                (
+                    "/spec",
+                    with(&job(), "/spec/manualSelector", json!(true))["spec"].clone(),
+                    &["spec.selector: Required value"],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn rows() {
+        let status = |status: Value| row(&STRATEGY, with(&stored(&STRATEGY, job()), "/status", status))[1..4].to_vec();
+        assert_eq!(status(json!({})), ["Running", "0/1", ""]);
+        assert_eq!(
+            status(
+                json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:05Z",
+                "conditions": [{"type": "Complete", "status": "True"}]})
+            ),
+            ["Complete", "1/1", "5s"]
+        );
+    }
+}

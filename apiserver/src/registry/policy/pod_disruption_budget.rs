@@ -64,3 +64,48 @@ fn validate_create(budget: &Object) -> Vec<FieldError> {
     errors.if_set_one_of(&spec.field("unhealthyPodEvictionPolicy"), EVICTION_POLICIES);
     errors.into_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{check, row, stored, with};
+    use super::*;
+
+    fn budget() -> Value {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "nginx", "namespace": "default"},
+            "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "nginx"}}},
+        })
+    }
+
+    #[test]
+    fn budgets_are_judged_and_shown() {
+        let stored = stored(&STRATEGY, budget());
+        assert_eq!(stored["spec"], budget()["spec"]);
+        let shown = with(&stored, "/status", json!({"disruptionsAllowed": 1}));
+        assert_eq!(row(&STRATEGY, shown), [json!("nginx"), json!("3"), json!("N/A"), json!(1), json!("10m")]);
+        check(
+            &STRATEGY,
+            &budget(),
+            &[
+                (
+                    "/spec",
+                    json!({"minAvailable": 1, "maxUnavailable": "150%"}),
+                    &[
+                        "spec: Invalid value: {\"maxUnavailable\":\"150%\",\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set",
+                        "spec.maxUnavailable: Invalid value: \"150%\": must not be greater than 100%",
+                    ],
+                ),
+                (
+                    "/spec/unhealthyPodEvictionPolicy",
+                    json!("Never"),
+                    &[
+                        "spec.unhealthyPodEvictionPolicy: Unsupported value: \"Never\": supported values: \"AlwaysAllow\", \"IfHealthyBudget\"",
+                    ],
+                ),
+            ],
+        );
+    }
+}

@@ -13,16 +13,21 @@ const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/"
 
 /// A template that a controller makes pods from.
 pub(crate) fn validate(template: &At<'_>, errors: &mut Errors) {
-    let metadata = template.field("metadata");
-    selectors::labels(&metadata.field("labels").filed_under(&template.field("labels")), errors);
-    let notes = metadata.field("annotations").filed_under(&template.field("annotations"));
-    annotations(&notes, errors);
+    metadata(template, errors);
     let spec = template.field("spec");
-    pod_annotations(&notes, &spec, errors);
     validate_spec(&spec, Owner::Template, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         errors.forbidden(&spec.field("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
+}
+
+/// Labels and annotations of a template, and what the annotations say of its pods.
+pub(crate) fn metadata(template: &At<'_>, errors: &mut Errors) {
+    let metadata = template.field("metadata");
+    selectors::labels(&metadata.field("labels").filed_under(&template.field("labels")), errors);
+    let notes = metadata.field("annotations").filed_under(&template.field("annotations"));
+    annotations(&notes, errors);
+    pod_annotations(&notes, &template.field("spec"), errors);
 }
 
 fn annotations(at: &At<'_>, errors: &mut Errors) {
