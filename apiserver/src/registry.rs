@@ -4,6 +4,37 @@ pub mod guard;
 pub(crate) mod kinds;
 pub mod strategy;
 
+// The kinds, a file each, by group.
+mod admission_registration;
+mod apps;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+pub(crate) mod core;
+mod devices;
+mod discovery;
+mod flow_control;
+pub(crate) mod legacy;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod scheduling;
+mod storage;
+
+// What kinds are written with.
+mod defaulting;
+mod difference;
+mod display;
+mod formats;
+mod int_or_percent;
+mod replicas;
+mod rules;
+mod selectors;
+#[cfg(test)]
+mod testing;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,8 +42,8 @@ use quorate_api::name::{GroupKind, GroupResource, Gvk};
 use quorate_api::resource::{Resource, Subresource, Table, Verb};
 
 use crate::storage::Home;
-pub use strategy::Strategy;
 use strategy::Conversion;
+pub use strategy::Strategy;
 
 /// One resource in one served version.
 #[derive(Clone, Debug)]
@@ -123,13 +154,14 @@ fn built_in_row(table: &Table, resource: &Arc<Resource>, version: &str) -> Row {
         Some(stored) => Home::new(&stored.group, &stored.plural),
         None => Home::new(&resource.group, &resource.plural),
     };
-    let (group, plural) = home_row.map_or((&resource.group, &resource.plural), |row| (&row.group, &row.plural));
+    // An old API follows today's rules; a second door to the same objects has its own.
+    let ruled_by = home_row.filter(|_| resource.legacy).unwrap_or(resource);
     let message = resource.version(version).map(|version| version.message.clone()).unwrap_or_default();
     let storage_message = home_row
         .and_then(|row| row.version(&resource.storage.version))
         .map_or_else(|| message.clone(), |version| version.message.clone());
     Row {
-        strategy: kinds::strategy(group, plural),
+        strategy: kinds::strategy(&ruled_by.group, &ruled_by.plural),
         conversion: kinds::conversion(&resource.group, version, &resource.plural),
         version: version.to_owned(),
         api_version: gvk.api_version(),

@@ -5,6 +5,7 @@ use quorate_api::object::Object;
 use serde_json::Value;
 
 use super::strategy::{AGE_DESCRIPTION, Column, NAME_DESCRIPTION};
+pub(crate) use crate::table::{age, elapsed, human_duration};
 
 pub(crate) const NONE: &str = "<none>";
 pub(crate) const UNSET: &str = "<unset>";
@@ -56,46 +57,16 @@ pub(crate) fn name_and_age(object: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(object), age(object, now)]
 }
 
-/// How long ago the object was created.
-pub(crate) fn age(object: &Object, now: Timestamp) -> Value {
-    Value::from(since(object.get("/metadata/creationTimestamp"), now))
-}
-
 /// How long ago the time in `field` was.
 pub(crate) fn since(field: Option<&Value>, now: Timestamp) -> String {
     match time(field) {
-        Some(then) => human_duration(now.as_second() - then.as_second()),
+        Some(then) => elapsed(then, now),
         None => UNKNOWN.to_owned(),
     }
 }
 
 pub(crate) fn time(field: Option<&Value>) -> Option<Timestamp> {
     field.and_then(Value::as_str).and_then(|text| text.parse().ok())
-}
-
-/// A span in at most two units, coarser the longer it is.
-pub(crate) fn human_duration(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
-        _ if seconds < 2 * MINUTE => format!("{seconds}s"),
-        _ if seconds < 10 * MINUTE => two_units(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        _ if seconds < 3 * HOUR => format!("{}m", seconds / MINUTE),
-        _ if seconds < 8 * HOUR => two_units(seconds / HOUR, "h", seconds / MINUTE % 60, "m"),
-        _ if seconds < 2 * DAY => format!("{}h", seconds / HOUR),
-        _ if seconds < 8 * DAY => two_units(seconds / DAY, "d", seconds / HOUR % 24, "h"),
-        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
-        _ if seconds < 8 * YEAR => two_units(seconds / YEAR, "y", seconds / DAY % 365, "d"),
-        _ => format!("{}y", seconds / YEAR),
-    }
-}
-
-fn two_units(coarse: i64, coarse_unit: &str, fine: i64, fine_unit: &str) -> String {
-    if fine == 0 { format!("{coarse}{coarse_unit}") } else { format!("{coarse}{coarse_unit}{fine}{fine_unit}") }
 }
 
 /// The string at `pointer`, empty when absent.
@@ -207,34 +178,6 @@ pub(crate) fn has_true_condition(object: &Object, pointer: &str, kind: &str) -> 
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn durations_grow_coarser() {
-        let cases = [
-            (-2, "<invalid>"),
-            (-1, "0s"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (150, "2m30s"),
-            (600, "10m"),
-            (3 * 3600 - 1, "179m"),
-            (3 * 3600, "3h"),
-            (3 * 3600 + 1800, "3h30m"),
-            (8 * 3600, "8h"),
-            (48 * 3600 - 1, "47h"),
-            (48 * 3600, "2d"),
-            (50 * 3600, "2d2h"),
-            (8 * 86_400, "8d"),
-            (729 * 86_400, "729d"),
-            (730 * 86_400, "2y"),
-            (740 * 86_400, "2y10d"),
-            (8 * 365 * 86_400, "8y"),
-        ];
-        for (seconds, expected) in cases {
-            assert_eq!(human_duration(seconds), expected, "{seconds} seconds");
-        }
-    }
 
     #[test]
     fn selectors_read_like_queries() {

@@ -1,24 +1,137 @@
-//! Which strategy, conversion and storage home each built-in resource has.
+//! Which strategy and conversion each built-in resource has. Adding a kind ends with a line here.
+
+#[cfg(test)]
+mod tests;
 
 use quorate_api::field::FieldError;
 use quorate_api::object::Object;
 
+use super::admission_registration::{policy as admission_policy, webhook};
+use super::core::{self, event};
+use super::rbac::{binding, role};
+use super::storage::{csi, storage_class, volume_attachment};
 use super::strategy::{Conversion, Strategy};
+use super::{
+    apps, autoscaling, batch, certificates, coordination, devices, discovery, flow_control, legacy, networking, node,
+    policy, scheduling,
+};
 
 /// What an update through a subresource must keep to.
 pub(crate) type DoorRules = fn(new: &Object, old: &Object) -> Vec<FieldError>;
 
 /// The strategy of a built-in resource, the same for all its versions.
-pub(crate) fn strategy(_group: &str, _plural: &str) -> &'static Strategy {
-    &Strategy::DEFAULT
+pub(crate) fn strategy(group: &str, plural: &str) -> &'static Strategy {
+    match group {
+        "" => core_strategy(plural),
+        "apps" | "batch" | "autoscaling" | "policy" => workload_strategy(group, plural),
+        "rbac.authorization.k8s.io" | "certificates.k8s.io" | "admissionregistration.k8s.io" => access_strategy(plural),
+        "networking.k8s.io" | "discovery.k8s.io" | "storage.k8s.io" | "resource.k8s.io" => cluster_strategy(plural),
+        _ => other_strategy(group, plural),
+    }
 }
 
-/// How one served version maps to the stored form; `None` for the storage version itself.
-pub(crate) fn conversion(_group: &str, _version: &str, _plural: &str) -> Option<&'static Conversion> {
-    None
+fn core_strategy(plural: &str) -> &'static Strategy {
+    match plural {
+        "configmaps" => &core::config_map::STRATEGY,
+        "endpoints" => &core::endpoints::STRATEGY,
+        "events" => &event::STRATEGY,
+        "limitranges" => &core::limit_range::STRATEGY,
+        "namespaces" => &core::namespace::STRATEGY,
+        "nodes" => &core::node::STRATEGY,
+        "persistentvolumeclaims" => &core::persistent_volume_claim::STRATEGY,
+        "persistentvolumes" => &core::persistent_volume::STRATEGY,
+        "pods" => &core::pod::STRATEGY,
+        "podtemplates" => &core::pod_template::STRATEGY,
+        "replicationcontrollers" => &core::replication_controller::STRATEGY,
+        "resourcequotas" => &core::resource_quota::STRATEGY,
+        "secrets" => &core::secret::STRATEGY,
+        "serviceaccounts" => &core::service_account::STRATEGY,
+        "services" => &core::service::STRATEGY,
+        _ => &Strategy::DEFAULT,
+    }
+}
+
+fn workload_strategy(group: &str, plural: &str) -> &'static Strategy {
+    match (group, plural) {
+        ("apps", "controllerrevisions") => &apps::controller_revision::STRATEGY,
+        ("apps", "daemonsets") => &apps::daemon_set::STRATEGY,
+        ("apps", "deployments") => &apps::deployment::STRATEGY,
+        ("apps", "replicasets") => &apps::replica_set::STRATEGY,
+        ("apps", "statefulsets") => &apps::stateful_set::STRATEGY,
+        ("autoscaling", "horizontalpodautoscalers") => &autoscaling::horizontal_pod_autoscaler::STRATEGY,
+        ("batch", "cronjobs") => &batch::cron_job::STRATEGY,
+        ("batch", "jobs") => &batch::job::STRATEGY,
+        ("policy", "poddisruptionbudgets") => &policy::pod_disruption_budget::STRATEGY,
+        _ => &Strategy::DEFAULT,
+    }
+}
+
+fn access_strategy(plural: &str) -> &'static Strategy {
+    match plural {
+        "certificatesigningrequests" => &certificates::signing_request::STRATEGY,
+        "clusterrolebindings" => &binding::CLUSTER_ROLE_BINDING,
+        "clusterroles" => &role::CLUSTER_ROLE,
+        "mutatingadmissionpolicies" => &admission_policy::MUTATING,
+        "mutatingadmissionpolicybindings" => &admission_policy::MUTATING_BINDING,
+        "mutatingwebhookconfigurations" => &webhook::MUTATING,
+        "rolebindings" => &binding::ROLE_BINDING,
+        "roles" => &role::ROLE,
+        "validatingadmissionpolicies" => &admission_policy::VALIDATING,
+        "validatingadmissionpolicybindings" => &admission_policy::VALIDATING_BINDING,
+        "validatingwebhookconfigurations" => &webhook::VALIDATING,
+        _ => &Strategy::DEFAULT,
+    }
+}
+
+fn cluster_strategy(plural: &str) -> &'static Strategy {
+    match plural {
+        "csidrivers" => &csi::DRIVER,
+        "csinodes" => &csi::NODE,
+        "csistoragecapacities" => &csi::CAPACITY,
+        "deviceclasses" => &devices::DEVICE_CLASS,
+        "endpointslices" => &discovery::endpoint_slice::STRATEGY,
+        "ingressclasses" => &networking::ingress::CLASS,
+        "ingresses" => &networking::ingress::STRATEGY,
+        "ipaddresses" => &networking::addresses::IP_ADDRESS,
+        "networkpolicies" => &networking::network_policy::STRATEGY,
+        "resourceclaims" => &devices::CLAIM,
+        "resourceclaimtemplates" => &devices::CLAIM_TEMPLATE,
+        "resourceslices" => &devices::SLICE,
+        "servicecidrs" => &networking::addresses::SERVICE_CIDR,
+        "storageclasses" => &storage_class::STRATEGY,
+        "volumeattachments" => &volume_attachment::STRATEGY,
+        "volumeattributesclasses" => &storage_class::ATTRIBUTES,
+        _ => &Strategy::DEFAULT,
+    }
+}
+
+fn other_strategy(group: &str, plural: &str) -> &'static Strategy {
+    match (group, plural) {
+        ("coordination.k8s.io", "leases") => &coordination::lease::STRATEGY,
+        ("events.k8s.io", "events") => &event::EVENTS_STRATEGY,
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_control::FLOW_SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => &flow_control::PRIORITY_LEVEL,
+        ("node.k8s.io", "runtimeclasses") => &node::runtime_class::STRATEGY,
+        ("scheduling.k8s.io", "priorityclasses") => &scheduling::priority_class::STRATEGY,
+        _ => &Strategy::DEFAULT,
+    }
+}
+
+/// How one served version maps to the stored form; `None` where their fields are the same.
+pub(crate) fn conversion(group: &str, version: &str, plural: &str) -> Option<&'static Conversion> {
+    match (group, version, plural) {
+        ("events.k8s.io", _, "events") => Some(&event::CONVERSION),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscaling::horizontal_pod_autoscaler::CONVERSION),
+        _ => legacy::conversion(group, version, plural),
+    }
 }
 
 /// Validation of updates through a subresource that lets part of an object through.
-pub(crate) fn door_rules(_plural: &str, _subresource: &str) -> Option<DoorRules> {
-    None
+pub(crate) fn door_rules(plural: &str, subresource: &str) -> Option<DoorRules> {
+    match (plural, subresource) {
+        ("namespaces", "finalize") => Some(core::namespace::validate_finalize),
+        ("pods", "ephemeralcontainers") => Some(core::pod::validate_ephemeral_containers),
+        ("pods", "resize") => Some(core::pod::validate_resize),
+        _ => None,
+    }
 }

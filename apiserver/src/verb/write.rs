@@ -17,7 +17,7 @@ use quorate_raft_store::{Compare, Consistency, Op, Revision, Seconds};
 
 use crate::admission::{AdmissionRequest, Operation};
 use crate::call::Call;
-use crate::registry::Row;
+use crate::registry::{Row, legacy};
 use crate::registry::guard::{GuardRequest, Guards};
 use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Stored, stored_status};
@@ -346,7 +346,8 @@ impl<'a> Writer<'a> {
     }
 
     fn warn(&self, new: &Object, old: Option<&Object>) {
-        for warning in (self.row.strategy.warnings)(new, old) {
+        let old_version = legacy::warning(&self.row.resource, &self.row.version);
+        for warning in old_version.into_iter().chain((self.row.strategy.warnings)(new, old)) {
             self.call.warnings.add(warning);
         }
     }

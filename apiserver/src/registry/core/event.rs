@@ -6,9 +6,7 @@ use quorate_api::object::Object;
 use quorate_api::validate as names;
 use serde_json::{Map, Value};
 
-use super::super::display::{
-    NAME, field, human_duration, integer, name, number_at, or, since, text, text_at, time, wide,
-};
+use super::super::display::{NAME, elapsed, field, integer, name, number_at, or, since, text, text_at, time, wide};
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Conversion, Strategy};
 
@@ -100,9 +98,7 @@ const COLUMNS: &[Column] = &[
 
 fn cells(event: &Object, now: Timestamp) -> Vec<Value> {
     let micro = |pointer: &str| time(event.get(pointer));
-    let age = |then: Option<Timestamp>| {
-        then.map_or_else(|| since(None, now), |then| human_duration(now.as_second() - then.as_second()))
-    };
+    let age = |then: Option<Timestamp>| then.map_or_else(|| since(None, now), |then| elapsed(then, now));
     let first = micro("/firstTimestamp").or_else(|| micro("/eventTime"));
     let series = event.get("/series").filter(|series| !series.is_null());
     let last = match series {

@@ -6,8 +6,8 @@ use quorate_api::object::Object;
 use quorate_api::validate as names;
 use serde_json::{Value, json};
 
-use super::super::defaulting::{default_text, ensure};
-use super::super::display::{AGE, NAME, age, name, text, text_at};
+use super::super::defaulting::{default_text, ensure, set};
+use super::super::display::{AGE, NAME, age, items_at, name, text, text_at};
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Strategy};
 
@@ -24,6 +24,8 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_name: names::name_is_dns_label,
     prepare_status: |new, old| keep(new, old, "spec"),
     validate_status,
+    holds_deletion: |namespace| !items_at(namespace, "/spec/finalizers").is_empty(),
+    mark_deleting: |namespace| set(ensure(namespace.as_map_mut(), "status"), "phase", "Terminating"),
     columns: COLUMNS,
     cells,
     field_labels: |namespace| {

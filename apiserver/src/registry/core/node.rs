@@ -28,6 +28,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create,
     validate_update,
     validate_status: validate_update,
+    keep_status_on_create: true,
     columns: COLUMNS,
     cells,
     field_labels: |node| {

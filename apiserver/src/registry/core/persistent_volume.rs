@@ -36,6 +36,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_update,
     columns: COLUMNS,
     cells,
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

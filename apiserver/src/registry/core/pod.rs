@@ -42,6 +42,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     field_labels,
     generation: Generation::OnSpecChange,
     graceful_delete: Some(grace_seconds),
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

@@ -19,6 +19,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecChange,
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

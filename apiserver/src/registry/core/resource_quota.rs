@@ -55,6 +55,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     columns: COLUMNS,
     cells,
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

@@ -40,6 +40,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
         ]
     },
     guards: Some(service_allocation::guard),
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

@@ -12,6 +12,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_update: |new, _| names_only(new),
     columns: COLUMNS,
     cells,
+    return_deleted_object: true,
     ..Strategy::DEFAULT
 };
 

@@ -5,8 +5,7 @@ use quorate_api::object::Object;
 use serde_json::Value;
 
 use super::super::super::display::{
-    AGE, NAME, NONE, age, field, has_true_condition, human_duration, items, items_at, name, or, text, text_at, time,
-    wide,
+    AGE, NAME, NONE, age, elapsed, field, has_true_condition, items, items_at, name, or, text, text_at, time, wide,
 };
 use super::super::super::strategy::Column;
 
@@ -147,7 +146,7 @@ impl<'a> View<'a> {
     fn restarts(&self, now: Timestamp) -> String {
         match self.last_restart {
             Some(last) if self.restarts != 0 => {
-                format!("{} ({} ago)", self.restarts, human_duration(now.as_second() - last.as_second()))
+                format!("{} ({} ago)", self.restarts, elapsed(last, now))
             }
             _ => self.restarts.to_string(),
         }
