@@ -80,11 +80,23 @@ pub(crate) fn apply(
             machine.scalars.cluster.get_or_insert(cluster);
             Ok(Effect::only(Reply::Done))
         }
+        Command::Enrol { name, incarnation } => {
+            let key = enrolment_key(&name);
+            if state.get(Family::Meta, &key)?.is_none() {
+                state.batch.put(Family::Meta, key, incarnation.to_be_bytes().to_vec());
+            }
+            Ok(Effect::only(Reply::Done))
+        }
         Command::RaiseFeatureLevel { level } => {
             machine.scalars.feature_level = machine.scalars.feature_level.max(level);
             Ok(Effect::only(Reply::Done))
         }
     }
+}
+
+/// Where family `meta` has a member's data directory on record.
+pub(crate) fn enrolment_key(name: &str) -> Vec<u8> {
+    format!("member/{name}").into_bytes()
 }
 
 /// How a transaction reached the log.

@@ -1,6 +1,11 @@
 //! The seam to the disk: the replicated state's column families, and the log, each with a RocksDB and a simulated twin.
 
+mod checkpoint;
+#[cfg(test)]
+mod contract;
+pub(crate) mod log;
 pub(crate) mod memory_state;
+pub(crate) mod rocks_state;
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::apply::dedup::Dedup;
 use crate::apply::overlay::Overlay;
-use crate::apply::{self, Effect, Machine, Reply};
+use crate::apply::{self, Effect, Machine, Reply, Scalars};
 use crate::disk::{Batch, DiskError, Family, StateDisk};
 use crate::entry;
 use crate::envelope;
@@ -20,6 +20,8 @@ pub(crate) struct Engine {
     disk: Arc<dyn StateDisk>,
     machine: Machine,
     hub: Arc<Hub>,
+    /// The scalars as of the last batch, for those who must not wait for an apply.
+    scalars: tokio::sync::watch::Sender<Scalars>,
     metrics: Arc<Metrics>,
 }
 
@@ -41,7 +43,8 @@ pub(crate) fn load(disk: &dyn StateDisk) -> Result<Machine, DiskError> {
 
 impl Engine {
     pub(crate) fn new(disk: Arc<dyn StateDisk>, machine: Machine, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Self {
-        Self { disk, machine, hub, metrics }
+        let scalars = tokio::sync::watch::Sender::new(machine.scalars.clone());
+        Self { disk, machine, hub, scalars, metrics }
     }
 
     /// Apply entries in order as one write, with `extra` in the same write; then publish their events.
@@ -61,15 +64,34 @@ impl Engine {
             changes.extend(extra);
         }
         self.disk.write(batch)?;
-        let scalars = &self.machine.scalars;
-        self.hub.publish(events, Revision(scalars.revision));
+        self.hub.publish(events, Revision(self.machine.scalars.revision));
+        self.publish_scalars();
         self.metrics.applied_entries.inc_by(count);
-        self.metrics.revision.set(i64::try_from(scalars.revision).unwrap_or(i64::MAX));
+        self.metrics.revision.set(i64::try_from(self.machine.scalars.revision).unwrap_or(i64::MAX));
         Ok(replies)
     }
 
-    pub(crate) fn machine(&self) -> &Machine {
-        &self.machine
+    /// Read all again after the disk's content was replaced; watchers behind it find out by themselves.
+    pub(crate) fn reload(&mut self) -> Result<(), DiskError> {
+        self.machine = load(&*self.disk)?;
+        self.hub.reset(Revision(self.machine.scalars.revision));
+        self.publish_scalars();
+        Ok(())
+    }
+
+    /// Follow the scalars; wakes for more than a new revision or time only.
+    pub(crate) fn subscribe_scalars(&self) -> tokio::sync::watch::Receiver<Scalars> {
+        self.scalars.subscribe()
+    }
+
+    fn publish_scalars(&self) {
+        let new = &self.machine.scalars;
+        self.scalars.send_if_modified(|scalars| {
+            let rest = Scalars { revision: new.revision, clock: new.clock, ..scalars.clone() };
+            let notable = rest != *new;
+            scalars.clone_from(new);
+            notable
+        });
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Expire { keys: Vec<(Bytes, Revision)> },
     Found { cluster: u128 },
     RaiseFeatureLevel { level: u32 },
+    /// Put on record which data directory a member has.
+    Enrol { name: String, incarnation: u64 },
 }
 
 /// The transaction's bytes, made once where the request arrives and carried as they are to the log.
@@ -84,6 +86,10 @@ pub(crate) fn encode_feature_level(at_ms: u64, level: u32) -> Bytes {
     envelope::seal(&WireEntry { at_ms, command: WireCommand::RaiseFeatureLevel { level } })
 }
 
+pub(crate) fn encode_enrol(at_ms: u64, name: &str, incarnation: u64) -> Bytes {
+    envelope::seal(&WireEntry { at_ms, command: WireCommand::Enrol { name, incarnation } })
+}
+
 /// Keys and values of the result are slices of `sealed`.
 pub(crate) fn decode(sealed: &Bytes) -> Result<Entry, DiskError> {
     let WireEntry { at_ms, command } = envelope::open(sealed)?;
@@ -99,6 +105,7 @@ pub(crate) fn decode(sealed: &Bytes) -> Result<Entry, DiskError> {
         }
         WireCommand::Found { cluster } => Command::Found { cluster },
         WireCommand::RaiseFeatureLevel { level } => Command::RaiseFeatureLevel { level },
+        WireCommand::Enrol { name, incarnation } => Command::Enrol { name: name.to_owned(), incarnation },
     };
     Ok(Entry { at_ms, command })
 }
@@ -118,6 +125,7 @@ enum WireCommand<'a> {
     Expire { keys: Vec<(&'a [u8], u64)> },
     Found { cluster: u128 },
     RaiseFeatureLevel { level: u32 },
+    Enrol { name: &'a str, incarnation: u64 },
 }
 
 #[derive(Encode, BorrowDecode)]

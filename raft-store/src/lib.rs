@@ -16,22 +16,36 @@
 //! Bounds: [`MAX_TRANSACTION_BYTES`], [`MAX_TRANSACTION_PARTS`], [`MAX_PAGE_BYTES`], and the constants in `watch`.
 
 mod apply;
+mod commit;
 mod config;
+mod directory;
 mod disk;
 mod engine;
 mod entry;
 mod envelope;
 mod error;
+mod fatal;
+mod form;
+mod lane;
+mod leader;
 mod limits;
+mod log;
+mod machine;
+mod members;
 mod metrics;
 mod model;
 mod mvcc;
+mod open;
 mod peer;
 mod pool;
+mod propose;
+mod raft;
 mod read;
+mod read_index;
 mod record;
 mod status;
 mod store;
+mod upkeep;
 mod watch;
 
 pub use config::{Config, Disk, Network, PeerTls, Timers};

@@ -1,5 +1,16 @@
-//! Member to member.
+//! Member to member: raft's messages, checkpoints, forwarded transactions, read indexes, introductions.
 
-/// The links between members of one process.
-#[derive(Clone, Debug, Default)]
-pub struct SimulatedNetwork {}
+pub(crate) mod convert;
+pub(crate) mod link;
+pub(crate) mod network;
+pub(crate) mod server;
+pub(crate) mod service;
+pub(crate) mod simulated;
+
+pub use simulated::SimulatedNetwork;
+
+/// The generated protocol.
+pub(crate) mod proto {
+    #![expect(clippy::pedantic, unused_qualifications, unreachable_pub, reason = "generated code")]
+    tonic::include_proto!("quorate.peer.v1");
+}

@@ -64,6 +64,11 @@ impl Reader {
         .await
     }
 
+    /// One record as it is stored.
+    pub(crate) async fn raw(&self, family: Family, key: Vec<u8>) -> Result<Option<Bytes>, ReadError> {
+        self.view(move |view| Ok(view.get(family, &key)?)).await
+    }
+
     pub(crate) async fn range(&self, range: Range) -> Result<Page, ReadError> {
         self.view(move |view| mvcc::range(view, &range)).await
     }

@@ -2,44 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use openraft::async_runtime::WatchReceiver;
 use quorate_env::{Env, Scope};
+use tokio::sync::watch;
 
-use crate::apply::Reply;
-use crate::config::{Config, Disk};
-use crate::disk::{Batch, StateDisk};
-use crate::engine::{self, Engine, Pending};
-use crate::entry::{self, RequestId, Submission};
+use crate::config::Config;
+use crate::entry;
 use crate::error::{CommitError, OpenError, ReadError};
-use crate::limits;
-use crate::metrics::Metrics;
 use crate::model::{Consistency, KeyValue, Outcome, Page, Range, Revision, Transaction, WatchRange};
-use crate::pool::Pool;
-use crate::read::Reader;
-use crate::status::{Leadership, MemberStatus, StoreStatus};
-use crate::watch::{Hub, Watcher};
+use crate::open::{self, Parts};
+use crate::propose::Refused;
+use crate::status::{Leadership, MemberId, MemberStatus, StoreStatus};
+use crate::upkeep::meeting::cluster_id;
+use crate::watch::Watcher;
+
+/// A hand-over of leadership that takes longer has failed.
+const TRANSFER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A replicated, durable, watchable map from byte keys to byte values. Clones share it.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
-
-struct Inner {
-    config: Config,
-    env: Env,
-    scope: Scope,
-    engine: Mutex<Engine>,
-    hub: Arc<Hub>,
-    reader: Reader,
-    metrics: Arc<Metrics>,
-    origin: u64,
-    requests: AtomicU64,
-    compacted: AtomicU64,
-    leadership: tokio::sync::watch::Sender<Leadership>,
-}
+pub struct Store(Arc<Parts>);
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -48,57 +33,16 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Open the store: recover what the disk has and join the quorum group.
-    #[expect(clippy::unused_async, reason = "opening waits for disks and members")]
+    /// Recover what the disk has and join the quorum group. A new group needs a majority of its members to meet; the
+    /// call waits for them until `scope` ends.
     pub async fn open(config: Config, env: Env, scope: Scope) -> Result<Self, OpenError> {
-        config.validate()?;
-        let path = config.data_dir.clone();
-        let disk: Arc<dyn StateDisk> = match &config.disk {
-            Disk::Simulated(disk) => disk.state.clone(),
-            Disk::RocksDb => crate::disk::SimulatedDisk::default().state,
-        };
-        let machine = engine::load(&*disk).map_err(|source| OpenError::Disk { path, source })?;
-        let metrics = Metrics::new();
-        let hub = Hub::new(Revision(machine.scalars.revision), metrics.clone(), scope.token());
-        let compacted = AtomicU64::new(machine.scalars.compacted);
-        let dispatcher = hub.clone();
-        scope.spawn("watch-dispatch", async move { dispatcher.dispatch().await });
-        Ok(Self(Arc::new(Inner {
-            reader: Reader::new(disk.clone(), Pool::inline()),
-            engine: Mutex::new(Engine::new(disk, machine, hub.clone(), metrics.clone())),
-            hub,
-            metrics,
-            origin: env.random.u64(),
-            requests: AtomicU64::new(1),
-            compacted,
-            leadership: tokio::sync::watch::Sender::new(Leadership { term: 1, leader: Some(1), is_self: true }),
-            config,
-            env,
-            scope,
-        })))
+        Ok(Self(Arc::new(open::open(config, env, scope).await?)))
     }
 
     /// Apply a transaction once, wherever the leader is. Answered when it is durable on a quorum, applied here,
     /// visible to reads and queued for watchers.
-    #[expect(clippy::unused_async, reason = "committing waits for the quorum")]
     pub async fn commit(&self, transaction: Transaction) -> Result<Outcome, CommitError> {
-        limits::check(&transaction)?;
-        let inner = &self.0;
-        let sequence = inner.requests.fetch_add(1, Ordering::Relaxed);
-        let submission = Submission {
-            id: RequestId { origin: inner.origin, sequence },
-            known: sequence,
-            transaction: entry::encode_transaction(&transaction),
-        };
-        let now = inner.env.clock.wall().as_millisecond();
-        let body = submission.encode(u64::try_from(now).unwrap_or_default());
-        let pending = Pending { index: sequence, body: Some(body) };
-        let replies = inner.engine.lock().apply(vec![pending], Batch::default());
-        inner.metrics.transactions.inc();
-        match replies.ok().and_then(|mut replies| replies.pop()) {
-            Some(Reply::Outcome(outcome)) => Ok(outcome),
-            Some(Reply::Forgotten | Reply::Done) | None => Err(CommitError::FateUnknown(Duration::ZERO)),
-        }
+        self.0.committer.commit(&transaction).await
     }
 
     /// The key's value, and a revision at which it stood so.
@@ -107,8 +51,9 @@ impl Store {
         key: impl Into<Bytes>,
         consistency: Consistency,
     ) -> Result<(Option<KeyValue>, Revision), ReadError> {
+        let key = key.into();
         let at_least = self.confirm(consistency).await?;
-        self.0.reader.get(key.into(), at_least).await
+        self.0.reader.get(key, at_least).await
     }
 
     /// One page of a range.
@@ -132,23 +77,28 @@ impl Store {
         Ok(Watcher::new(self.0.hub.clone(), self.0.reader.clone(), range, after))
     }
 
-    /// Let go of the history up to `revision`; reads at it and watches after it stay possible.
-    #[expect(clippy::unused_async, reason = "committing waits for the quorum")]
+    /// Let go of the history up to `revision`; reads at it and watches after it stay possible. Asked of the leader.
     pub async fn compact(&self, revision: Revision) -> Result<(), CommitError> {
-        let body = entry::encode_compact(0, revision);
-        let mut engine = self.0.engine.lock();
-        let applied = engine.apply(vec![Pending { index: 0, body: Some(body) }], Batch::default());
-        self.0.compacted.store(engine.machine().scalars.compacted, Ordering::Release);
-        applied.map(drop).map_err(|error| CommitError::Unavailable(error.to_string()))
+        let body = entry::encode_compact(self.0.proposer.wall_ms(), revision);
+        match self.0.proposer.propose(body).await {
+            Ok(_) => Ok(()),
+            Err(Refused::NotLeader) => Err(CommitError::Unavailable("this member does not lead".to_owned())),
+            Err(Refused::Lost) => Err(CommitError::FateUnknown(Duration::ZERO)),
+            Err(Refused::DiskFull) => Err(CommitError::DiskFull),
+            Err(Refused::Overloaded) => Err(CommitError::Overloaded),
+        }
     }
 
     /// Wait until this member has applied `revision`.
     pub async fn wait_for_revision(&self, revision: Revision, timeout: Duration) -> Result<(), ReadError> {
+        if self.head() >= revision {
+            return Ok(());
+        }
         let mut head = self.0.hub.subscribe_head();
-        let reached = self.0.env.clock.timeout(timeout, head.wait_for(|head| *head >= revision)).await;
+        let reached = self.0.clock.timeout(timeout, head.wait_for(|head| *head >= revision)).await;
         match reached {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(ReadError::Unavailable("the store is closing".to_owned())),
+            Ok(Err(_closed)) => Err(closing()),
             Err(_elapsed) => Err(ReadError::Timeout(timeout)),
         }
     }
@@ -159,70 +109,125 @@ impl Store {
     }
 
     /// Follow [`Store::head`].
-    pub fn subscribe_head(&self) -> tokio::sync::watch::Receiver<Revision> {
+    pub fn subscribe_head(&self) -> watch::Receiver<Revision> {
         self.0.hub.subscribe_head()
     }
 
     /// The oldest revision that can still be read.
     pub fn compacted(&self) -> Revision {
-        Revision(self.0.compacted.load(Ordering::Acquire))
+        Revision(self.0.machine.subscribe_scalars().borrow().compacted)
     }
 
     pub fn status(&self) -> StoreStatus {
-        let config = &self.0.config;
-        let leadership = *self.0.leadership.borrow();
+        let Parts { config, machine, readiness, .. } = &*self.0;
+        let leadership = self.0.leader.now();
+        let scalars = machine.subscribe_scalars().borrow().clone();
         StoreStatus {
-            member: 1,
+            member: self.0.id,
             name: config.name.clone(),
             zone: config.zone.clone(),
-            cluster_id: None,
+            cluster_id: scalars.cluster.map(cluster_id),
             leader: leadership.leader,
             term: leadership.term,
-            applied_index: 0,
+            applied_index: machine.applied_index(),
             revision: self.head(),
-            compacted: self.compacted(),
-            members: vec![MemberStatus {
-                id: 1,
-                name: config.name.clone(),
-                peer_address: config.peer_advertise.clone(),
-                api_address: config.api_advertise.clone(),
-                zone: config.zone.clone(),
-                feature_level: crate::FEATURE_LEVEL,
-                alive: true,
-            }],
-            ready: true,
-            feature_level: crate::FEATURE_LEVEL,
+            compacted: Revision(scalars.compacted),
+            members: self.members(),
+            ready: readiness.is_ready(),
+            feature_level: scalars.feature_level,
         }
     }
 
-    /// Follow who leads.
-    pub fn leadership(&self) -> tokio::sync::watch::Receiver<Leadership> {
-        self.0.leadership.subscribe()
+    fn members(&self) -> Vec<MemberStatus> {
+        let membership = self.0.raft.metrics().borrow_watched().membership_config.clone();
+        let own = self.0.members.own();
+        let status = |(id, peer): (&MemberId, &crate::raft::Peer)| {
+            let known = if *id == self.0.id { Some((own.clone(), true)) } else { self.0.members.get(&peer.name) };
+            let (member, alive) = known.unwrap_or_default();
+            MemberStatus {
+                id: *id,
+                name: peer.name.clone(),
+                peer_address: peer.address.clone(),
+                api_address: member.api_address,
+                zone: member.zone,
+                feature_level: member.feature_level,
+                alive,
+            }
+        };
+        membership.nodes().map(status).collect()
     }
 
-    /// Hand leadership to another member, if this one leads and there is one.
-    #[expect(clippy::unused_async, reason = "handing over waits for the other member")]
-    pub async fn transfer_leadership(&self) {}
+    /// Follow who leads.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.0.leader.subscribe()
+    }
+
+    /// Follow whether this member has confirmed its state with the quorum since it started.
+    pub fn confirmed(&self) -> watch::Receiver<bool> {
+        self.0.readiness.subscribe()
+    }
+
+    /// Hand leadership to the member that is furthest, if this one leads and there is one. Returns whether another
+    /// member leads afterwards.
+    pub async fn transfer_leadership(&self) -> bool {
+        let mut changes = self.0.leader.subscribe();
+        if !changes.borrow_and_update().is_self {
+            return false;
+        }
+        let furthest = {
+            let metrics = self.0.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            let progress = metrics.replication.clone().unwrap_or_default();
+            let others = progress.into_iter().filter(|(id, _)| *id != self.0.id);
+            others.max_by_key(|(_, matched)| *matched).map(|(id, _)| id)
+        };
+        let Some(to) = furthest else { return false };
+        if self.0.raft.trigger().transfer_leader(to).await.is_err() {
+            return false;
+        }
+        let moved = changes.wait_for(|now| !now.is_self && now.leader.is_some());
+        matches!(self.0.clock.timeout(TRANSFER_LIMIT, moved).await, Ok(Ok(_)))
+    }
 
     /// The store's metrics, to be gathered with the process's.
     pub fn metrics(&self) -> prometheus::Registry {
         self.0.metrics.registry()
     }
 
-    /// Stop: end watches, flush, release the directory.
-    #[expect(clippy::unused_async, reason = "closing waits for the disk")]
+    /// Stop: end watches, flush, release the directory. Call it (after [`Store::transfer_leadership`]) before the
+    /// scope is cancelled, and drop all watchers before the directory is opened again.
     pub async fn close(self) {
-        self.0.scope.cancel();
+        self.0.close(true).await;
+    }
+
+    /// Stop as a killed process does: nothing is flushed, nothing handed over. For tests.
+    pub async fn halt(self) {
+        self.0.close(false).await;
     }
 
     /// Wait until a read here is as fresh as asked; returns a revision that it will at least see.
     async fn confirm(&self, consistency: Consistency) -> Result<Revision, ReadError> {
+        let limit = self.0.config.timers.read_deadline;
         match consistency {
-            Consistency::Linearizable | Consistency::Local => Ok(self.head()),
-            Consistency::AtLeast(revision) => {
-                self.wait_for_revision(revision, self.0.config.timers.read_deadline).await?;
-                Ok(self.head())
+            Consistency::Local => {}
+            Consistency::AtLeast(revision) => self.wait_for_revision(revision, limit).await?,
+            Consistency::Linearizable => {
+                let index = self.0.read_indexer.confirm(&self.0.clock, limit).await?;
+                if self.0.machine.applied_index() < index {
+                    let mut applied = self.0.machine.subscribe_applied();
+                    let reached = applied.wait_for(|applied| *applied >= index);
+                    match self.0.clock.timeout(limit, reached).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(_closed)) => return Err(closing()),
+                        Err(_elapsed) => return Err(ReadError::Timeout(limit)),
+                    }
+                }
             }
         }
+        Ok(self.head())
     }
+}
+
+fn closing() -> ReadError {
+    ReadError::Unavailable("the store is closing".to_owned())
 }

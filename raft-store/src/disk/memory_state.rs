@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use super::log::MemoryLog;
 use super::{Batch, Checkpoint, Cursor, DiskError, Family, StateDisk, View};
 
 type Families = [BTreeMap<Bytes, Bytes>; Family::ALL.len()];
@@ -15,6 +16,19 @@ type Families = [BTreeMap<Bytes, Bytes>; Family::ALL.len()];
 #[derive(Clone, Debug, Default)]
 pub struct SimulatedDisk {
     pub(crate) state: Arc<MemoryState>,
+    pub(crate) log: Arc<MemoryLog>,
+}
+
+impl SimulatedDisk {
+    /// Lose what was not synced, as a power cut does. The store on it must have been halted.
+    pub fn crash(&self) {
+        self.state.crash();
+    }
+
+    /// Refuse writes of the log for want of space, or stop refusing.
+    pub fn set_full(&self, full: bool) {
+        self.log.set_full(full);
+    }
 }
 
 /// See the module.

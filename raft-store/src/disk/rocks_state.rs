@@ -1,0 +1,325 @@
+//! The state in RocksDB: no write-ahead log of its own (the raft log is it), all families flushed at one point.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rocksdb::checkpoint::Checkpoint as RocksCheckpoint;
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRawIterator, FlushOptions, LogLevel,
+    Options, ReadOptions, ReadTier, WriteBatch, WriteOptions,
+};
+
+use super::{Batch, Checkpoint, CheckpointDirectory, Cursor, DiskError, Family, StateDisk, View};
+
+/// Blocks of the state that stay in memory. Index and filter blocks are outside it: in a small cache they thrash.
+const BLOCK_CACHE_BYTES: usize = 16 << 20;
+/// What is not yet flushed, over all families.
+const MEMTABLES_BYTES: usize = 12 << 20;
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+const MAX_OPEN_FILES: i32 = 256;
+/// Names the directory that holds the state now.
+const POINTER: &str = "STATE";
+
+/// See the module.
+pub(crate) struct RocksState {
+    root: PathBuf,
+    /// Replaced when a checkpoint is installed; readers keep what they have.
+    db: RwLock<Arc<Db>>,
+    next_directory: AtomicU64,
+    cache: Cache,
+}
+
+/// An open database that removes its directory once it has been replaced and the last reader is gone.
+struct Db {
+    db: DB,
+    path: PathBuf,
+    replaced: std::sync::atomic::AtomicBool,
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        self.db.cancel_all_background_work(true);
+        if self.replaced.load(Ordering::Acquire) {
+            drop(CheckpointDirectory(self.path.clone()));
+        }
+    }
+}
+
+impl std::fmt::Debug for RocksState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RocksState").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn disk_error(error: rocksdb::Error) -> DiskError {
+    let text = error.into_string();
+    // RocksDB words it in several ways, by operation.
+    if text.contains("No space left") || text.contains("NoSpace") || text.contains("Out of space") {
+        DiskError::Full(text)
+    } else if text.starts_with("Corruption") {
+        DiskError::Corrupt(text)
+    } else {
+        DiskError::Io(text)
+    }
+}
+
+pub(crate) fn io_error(error: std::io::Error) -> DiskError {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => DiskError::Full(error.to_string()),
+        _ => DiskError::Io(error.to_string()),
+    }
+}
+
+impl RocksState {
+    pub(crate) fn open(root: &Path) -> Result<Self, DiskError> {
+        std::fs::create_dir_all(root).map_err(io_error)?;
+        let current = read_pointer(root)?;
+        let newest = remove_strays(root, current)?;
+        let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
+        let path = directory(root, current.unwrap_or(newest + 1));
+        let db = open_db(&path, &cache)?;
+        if current.is_none() {
+            write_pointer(root, newest + 1)?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            db: RwLock::new(Arc::new(Db { db, path, replaced: false.into() })),
+            next_directory: AtomicU64::new(current.unwrap_or(0).max(newest) + 2),
+            cache,
+        })
+    }
+
+    fn db(&self) -> Arc<Db> {
+        Arc::clone(&self.db.read())
+    }
+
+    fn fresh_directory(&self) -> PathBuf {
+        directory(&self.root, self.next_directory.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+fn directory(root: &Path, number: u64) -> PathBuf {
+    root.join(format!("state-{number}"))
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix("state-")?.parse().ok()
+}
+
+fn read_pointer(root: &Path) -> Result<Option<u64>, DiskError> {
+    match std::fs::read_to_string(root.join(POINTER)) {
+        Ok(text) => {
+            let number = text.trim().parse();
+            number.map(Some).map_err(|_invalid| DiskError::Corrupt(format!("file {POINTER} names no directory")))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(error)),
+    }
+}
+
+/// Replace the pointer durably: written aside, synced, renamed, directory synced.
+fn write_pointer(root: &Path, number: u64) -> Result<(), DiskError> {
+    let aside = root.join(format!("{POINTER}.new"));
+    let write = || {
+        std::fs::write(&aside, format!("{number}\n"))?;
+        std::fs::File::open(&aside)?.sync_all()?;
+        std::fs::rename(&aside, root.join(POINTER))?;
+        std::fs::File::open(root)?.sync_all()
+    };
+    write().map_err(io_error)
+}
+
+/// Remove checkpoints that a crash left behind; returns the highest number in use.
+fn remove_strays(root: &Path, current: Option<u64>) -> Result<u64, DiskError> {
+    let mut newest = current.unwrap_or(0);
+    for entry in std::fs::read_dir(root).map_err(io_error)? {
+        let path = entry.map_err(io_error)?.path();
+        let Some(number) = number_of(&path) else { continue };
+        newest = newest.max(number);
+        if current != Some(number) {
+            drop(CheckpointDirectory(path));
+        }
+    }
+    Ok(newest)
+}
+
+fn open_db(path: &Path, cache: &Cache) -> Result<DB, DiskError> {
+    let mut options = common_options();
+    options.create_missing_column_families(true);
+    options.set_atomic_flush(true);
+    options.set_db_write_buffer_size(MEMTABLES_BYTES);
+    options.set_max_open_files(MAX_OPEN_FILES);
+    let families = Family::ALL.map(|family| ColumnFamilyDescriptor::new(family.name(), family_options(cache)));
+    DB::open_cf_descriptors(&options, path, families).map_err(disk_error)
+}
+
+/// What both databases share.
+pub(super) fn common_options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_max_background_jobs(2);
+    options.set_stats_dump_period_sec(0);
+    options.set_skip_stats_update_on_db_open(true);
+    options.set_keep_log_file_num(2);
+    options.set_max_log_file_size(1 << 20);
+    options.set_log_level(LogLevel::Warn);
+    options.set_table_cache_num_shard_bits(2);
+    options
+}
+
+fn family_options(cache: &Cache) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(cache);
+    table.set_cache_index_and_filter_blocks(false);
+    table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+    table.set_format_version(5);
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&table);
+    options.set_write_buffer_size(MEMTABLES_BYTES);
+    options.set_arena_block_size(64 << 10);
+    options.set_max_write_buffer_number(3);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    options
+}
+
+fn family_of(db: &DB, family: Family) -> Result<&rocksdb::ColumnFamily, DiskError> {
+    db.cf_handle(family.name()).ok_or_else(|| DiskError::Corrupt(format!("column family {} is missing", family.name())))
+}
+
+struct RocksView<'a> {
+    db: &'a DB,
+    snapshot: rocksdb::Snapshot<'a>,
+}
+
+impl View for RocksView<'_> {
+    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Bytes>, DiskError> {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.snapshot);
+        let found = self.db.get_pinned_cf_opt(family_of(self.db, family)?, key, &options).map_err(disk_error)?;
+        Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn cursor<'a>(&'a self, family: Family, from: &[u8], to: &[u8]) -> Result<Box<dyn Cursor + 'a>, DiskError> {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.snapshot);
+        options.set_total_order_seek(true);
+        if !to.is_empty() {
+            options.set_iterate_upper_bound(to);
+        }
+        // Tells RocksDB that range tombstones below the bound need no look.
+        options.set_iterate_lower_bound(from);
+        let mut iterator = self.db.raw_iterator_cf_opt(family_of(self.db, family)?, options);
+        iterator.seek(from);
+        iterator.status().map_err(disk_error)?;
+        Ok(Box::new(RocksCursor(iterator)))
+    }
+}
+
+struct RocksCursor<'a>(DBRawIterator<'a>);
+
+impl Cursor for RocksCursor<'_> {
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.0.item()
+    }
+
+    fn advance(&mut self) -> Result<(), DiskError> {
+        if self.0.valid() {
+            self.0.next();
+            self.0.status().map_err(disk_error)?;
+        }
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<(), DiskError> {
+        if self.0.key().is_some_and(|at| at < key) {
+            self.0.seek(key);
+            self.0.status().map_err(disk_error)?;
+        }
+        Ok(())
+    }
+}
+
+impl StateDisk for RocksState {
+    fn view(&self, read: &mut dyn FnMut(&dyn View)) {
+        let db = self.db();
+        read(&RocksView { snapshot: db.db.snapshot(), db: &db.db });
+    }
+
+    fn get_cached(&self, family: Family, key: &[u8]) -> Option<Result<Option<Bytes>, DiskError>> {
+        let db = self.db();
+        let mut options = ReadOptions::default();
+        options.set_read_tier(ReadTier::BlockCache);
+        let found = match family_of(&db.db, family) {
+            Ok(family) => db.db.get_pinned_cf_opt(family, key, &options),
+            Err(error) => return Some(Err(error)),
+        };
+        match found {
+            Ok(value) => Some(Ok(value.map(|value| Bytes::copy_from_slice(&value)))),
+            Err(error) if error.kind() == rocksdb::ErrorKind::Incomplete => None,
+            Err(error) => Some(Err(disk_error(error))),
+        }
+    }
+
+    fn write(&self, batch: Batch) -> Result<(), DiskError> {
+        let db = self.db();
+        let mut writes = WriteBatch::default();
+        for (family, from, to) in &batch.removed_ranges {
+            writes.delete_range_cf(family_of(&db.db, *family)?, from, to);
+        }
+        for (family, changes) in Family::ALL.iter().zip(&batch.changes) {
+            let family = family_of(&db.db, *family)?;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => writes.put_cf(family, key, value),
+                    None => writes.delete_cf(family, key),
+                }
+            }
+        }
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        db.db.write_opt(writes, &options).map_err(disk_error)
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        let db = self.db();
+        let families: Result<Vec<_>, _> = Family::ALL.iter().map(|family| family_of(&db.db, *family)).collect();
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        db.db.flush_cfs_opt(&families?, &options).map_err(disk_error)
+    }
+
+    fn checkpoint(&self) -> Result<Checkpoint, DiskError> {
+        let db = self.db();
+        let path = self.fresh_directory();
+        // Flushes first, which it must where there is no write-ahead log.
+        let checkpoint = RocksCheckpoint::new(&db.db).map_err(disk_error)?;
+        checkpoint.create_checkpoint(&path).map_err(disk_error)?;
+        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory(path))))
+    }
+
+    fn install(&self, checkpoint: &Checkpoint) -> Result<(), DiskError> {
+        let Checkpoint::Directory(received) = checkpoint else {
+            return Err(DiskError::Corrupt("a simulated checkpoint cannot go into RocksDB".to_owned()));
+        };
+        let path = self.fresh_directory();
+        std::fs::rename(&received.0, &path).map_err(io_error)?;
+        let db = open_db(&path, &self.cache)?;
+        let number = number_of(&path).unwrap_or_default();
+        write_pointer(&self.root, number)?;
+        let new = Arc::new(Db { db, path, replaced: false.into() });
+        let old = std::mem::replace(&mut *self.db.write(), new);
+        old.replaced.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn receive(&self) -> Result<Checkpoint, DiskError> {
+        let path = self.fresh_directory();
+        std::fs::create_dir_all(&path).map_err(io_error)?;
+        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory(path))))
+    }
+}

@@ -1,0 +1,160 @@
+//! What this member does for the others; the gRPC server and the simulated network both call it.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use openraft::raft::StreamAppendResult;
+use tonic::Status;
+
+use super::convert::{self, Malformed};
+use super::proto;
+use crate::apply::Reply;
+use crate::disk::{Checkpoint, StateDisk};
+use crate::entry::{RequestId, Submission};
+use crate::envelope;
+use crate::members::Members;
+use crate::pool::Pool;
+use crate::propose::{Proposer, Refused};
+use crate::raft::{Raft, Snapshot, SnapshotMeta, TypeConfig, Vote};
+use crate::read_index::ReadIndexer;
+
+/// See the module.
+pub(crate) struct PeerService {
+    pub(crate) raft: Raft,
+    pub(crate) disk: Arc<dyn StateDisk>,
+    pub(crate) pool: Pool,
+    pub(crate) proposer: Proposer,
+    pub(crate) read_indexer: ReadIndexer,
+    pub(crate) members: Arc<Members>,
+}
+
+impl From<Malformed> for Status {
+    fn from(error: Malformed) -> Self {
+        Self::invalid_argument(error.to_string())
+    }
+}
+
+fn stopped(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+fn damaged(error: impl std::fmt::Display) -> Status {
+    Status::data_loss(error.to_string())
+}
+
+type Appended = Result<StreamAppendResult<TypeConfig>, Status>;
+
+impl PeerService {
+    pub(crate) async fn append_one(&self, request: proto::AppendRequest) -> Result<proto::AppendResponse, Status> {
+        let request = convert::read_append(request)?;
+        let previous = request.prev_log_id;
+        let last = request.entries.last().map(|entry| entry.log_id).or(previous);
+        let answer = self.raft.append_entries(request).await.map_err(stopped)?;
+        Ok(convert::appended(answer.into_stream_result(previous, last)))
+    }
+
+    /// Answers in the order of the requests; ends at the first refusal or malformed request.
+    pub(crate) fn append(
+        &self,
+        requests: BoxStream<'static, Result<proto::AppendRequest, Status>>,
+    ) -> BoxStream<'static, Result<proto::AppendResponse, Status>> {
+        let requests = requests
+            .map(|request| convert::read_append(request?).map_err(Status::from))
+            .take_while(|request| std::future::ready(request.is_ok()))
+            .filter_map(|request| std::future::ready(request.ok()));
+        let answers = self.raft.stream_append(requests);
+        let read = |answer: Appended| answer.map(convert::appended);
+        answers.map(move |answer| read(answer.map_err(stopped))).boxed()
+    }
+
+    pub(crate) async fn vote(&self, request: proto::VoteRequest) -> Result<proto::VoteResponse, Status> {
+        let request = convert::read_vote_request(request)?;
+        let answer = self.raft.vote(request).await.map_err(stopped)?;
+        Ok(convert::vote_response(&answer))
+    }
+
+    pub(crate) async fn pre_vote(&self, request: proto::VoteRequest) -> Result<proto::VoteResponse, Status> {
+        let request = convert::read_vote_request(request)?;
+        let answer = self.raft.pre_vote(request).await.map_err(stopped)?;
+        Ok(convert::vote_response(&answer))
+    }
+
+    pub(crate) async fn transfer_leader(
+        &self,
+        request: proto::TransferLeaderRequest,
+    ) -> Result<proto::TransferLeaderResponse, Status> {
+        let request = convert::read_transfer(request)?;
+        let answer = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
+        Ok(convert::transferred(&answer))
+    }
+
+    /// Receive a checkpoint beside the state, verify it, then let the library put it in place.
+    pub(crate) async fn install_checkpoint(
+        &self,
+        mut pieces: BoxStream<'static, Result<proto::CheckpointPiece, Status>>,
+    ) -> Result<proto::InstallResponse, Status> {
+        let first = pieces.next().await.ok_or_else(|| Status::invalid_argument("an empty checkpoint"))??;
+        let vote: Vote = convert::read_vote(first.vote)?;
+        let bincode::serde::Compat(meta): bincode::serde::Compat<SnapshotMeta> =
+            envelope::open(&first.meta).map_err(damaged)?;
+        let received = self.receive(pieces).await?;
+        let snapshot = Snapshot { meta, snapshot: received };
+        let answer = self.raft.install_full_snapshot(vote, snapshot).await.map_err(stopped)?;
+        Ok(proto::InstallResponse { vote: Some(convert::vote(&answer.vote)) })
+    }
+
+    async fn receive(
+        &self,
+        mut pieces: BoxStream<'static, Result<proto::CheckpointPiece, Status>>,
+    ) -> Result<Checkpoint, Status> {
+        let disk = Arc::clone(&self.disk);
+        let checkpoint = self.pool.run(move || disk.receive()).await;
+        let checkpoint = checkpoint.map_err(|_closed| stopped("closing"))?.map_err(stopped)?;
+        while let Some(piece) = pieces.next().await {
+            let piece = piece?;
+            if piece.end {
+                let complete = checkpoint.clone();
+                let synced = self.pool.run(move || complete.sync()).await;
+                synced.map_err(|_closed| stopped("closing"))?.map_err(stopped)?;
+                return Ok(checkpoint);
+            }
+            if crc32c::crc32c(&piece.content) != piece.crc32c {
+                return Err(damaged(format!("a piece of {} fails its checksum", piece.file)));
+            }
+            let into = checkpoint.clone();
+            let appended = self.pool.run(move || into.append(&piece.file, &piece.content)).await;
+            appended.map_err(|_closed| stopped("closing"))?.map_err(stopped)?;
+        }
+        Err(Status::data_loss("the checkpoint ended early"))
+    }
+
+    pub(crate) async fn commit(&self, request: proto::CommitRequest) -> Result<proto::CommitResponse, Status> {
+        let proto::CommitRequest { origin, sequence, known, transaction } = request;
+        let id = RequestId { origin, sequence };
+        let answer = self.proposer.submit(&Submission { id, known, transaction }).await;
+        let refuse = |refusal: proto::Refusal| proto::commit_response::Result::Refusal(refusal.into());
+        let (index, result) = match answer {
+            Ok((index, Reply::Outcome(outcome))) => (index, convert::outcome(outcome)),
+            Ok((index, Reply::Forgotten)) => (index, refuse(proto::Refusal::Forgotten)),
+            Ok((index, Reply::Done)) => (index, refuse(proto::Refusal::Lost)),
+            Err(Refused::NotLeader) => (0, refuse(proto::Refusal::NotLeader)),
+            Err(Refused::Lost) => (0, refuse(proto::Refusal::Lost)),
+            Err(Refused::DiskFull) => (0, refuse(proto::Refusal::DiskFull)),
+            Err(Refused::Overloaded) => (0, refuse(proto::Refusal::Overloaded)),
+        };
+        Ok(proto::CommitResponse { index, result: Some(result) })
+    }
+
+    pub(crate) async fn read_index(&self, _request: proto::ReadIndexRequest) -> Result<proto::ReadIndexResponse, Status> {
+        let index = self.read_indexer.local().await;
+        Ok(proto::ReadIndexResponse { leader: index.is_some(), index: index.unwrap_or_default() })
+    }
+
+    pub(crate) async fn meet(&self, request: proto::Member) -> Result<proto::Meeting, Status> {
+        let incarnation = self.members.enrolled(&request.name).await;
+        let member = self.members.own();
+        self.members.met(request);
+        Ok(proto::Meeting { member: Some(member), incarnation })
+    }
+}

@@ -1,0 +1,41 @@
+//! Follows the consensus library: who leads, and whether it still runs.
+
+use std::sync::Arc;
+
+use openraft::ServerState;
+use openraft::async_runtime::WatchReceiver;
+use quorate_env::Scope;
+
+use crate::fatal;
+use crate::leader::LeaderLink;
+use crate::metrics::Metrics;
+use crate::raft::Raft;
+use crate::status::Leadership;
+
+/// Publish each change until the scope ends. If the library has failed, the process ends (`aborts`), because a member
+/// without it only looks alive.
+pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>, scope: Scope, aborts: bool) {
+    let mut watched = raft.metrics();
+    loop {
+        let (now, failed) = {
+            let current = watched.borrow_watched();
+            let is_self = current.state == ServerState::Leader && current.current_leader == Some(current.id);
+            let now = Leadership { term: current.current_term, leader: current.current_leader, is_self };
+            (now, current.running_state.clone().err())
+        };
+        if let Some(error) = failed {
+            if aborts && !scope.is_cancelled() {
+                fatal::abort("the raft core has failed", &error);
+            }
+            return;
+        }
+        if leader.now().leader != now.leader && now.leader.is_some() {
+            tracing::info!(term = now.term, leader = now.leader, is_self = now.is_self, "the leader is known");
+            metrics.leader_changes.inc();
+        }
+        leader.update(now);
+        if watched.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Three members: death, partition, catch-up, resends.
+
+use std::collections::BTreeMap;
+
+use quorate_raft_store::{Consistency, Range, Revision, Store, WatchRange};
+
+use crate::support::{Group, create, eventually, put, revision, then};
+
+async fn state_of(store: &Store) -> BTreeMap<Vec<u8>, (Vec<u8>, u64)> {
+    let page = store.range(Range::default(), Consistency::Local).await.unwrap();
+    page.items.into_iter().map(|kv| (kv.key.to_vec(), (kv.value.to_vec(), kv.mod_revision.0))).collect()
+}
+
+async fn all_agree(group: &Group) {
+    let head = group.stores.values().map(|store| store.head()).max().unwrap();
+    for store in group.stores.values() {
+        store.wait_for_revision(head, crate::support::PATIENCE).await.unwrap();
+    }
+    let states: Vec<_> = futures::future::join_all(group.stores.values().map(state_of)).await;
+    assert!(states.windows(2).all(|pair| pair[0] == pair[1]), "members differ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_member_commits_and_reads_its_own_writes() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    for (number, (name, store)) in group.stores.iter().enumerate() {
+        let outcome = store.commit(create(name, "x")).await.unwrap();
+        assert_eq!(revision(&outcome), Revision(number as u64 + 1));
+        assert!(store.get(name.clone(), Consistency::Local).await.unwrap().0.is_some(), "reads its own write");
+    }
+    for store in group.stores.values() {
+        let page = store.range(Range::default(), Consistency::Linearizable).await.unwrap();
+        assert_eq!(page.items.len(), 3);
+        eventually("ready", async || store.status().ready).await;
+        eventually("introductions", async || store.status().members.iter().all(|member| member.alive)).await;
+    }
+    eventually("a cluster id", async || group.stores.values().all(|store| store.status().cluster_id.is_some())).await;
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_write_is_lost_or_doubled_when_leaders_die() {
+    let mut group = Group::of(&["a", "b", "c"]).await;
+    let mut acknowledged = Vec::new();
+    for round in 0..3 {
+        let leader = group.leader().await;
+        let survivor = group.stores.keys().find(|name| **name != leader).unwrap().clone();
+        let store = group.stores[&survivor].clone();
+        let writer = tokio::task::spawn(async move {
+            let mut done = Vec::new();
+            for number in 0..60 {
+                let key = format!("{round}/{number}");
+                // A resend that was applied twice would fail its compare.
+                let outcome = store.commit(create(&key, "x")).await.expect("within the deadline");
+                done.push((key, revision(&outcome)));
+            }
+            done
+        });
+        eventually("some writes", async || {
+            let page = group.stores[&survivor].range(Range::prefix(format!("{round}/")), Consistency::Local).await;
+            page.unwrap().items.len() > 10
+        })
+        .await;
+        group.kill(&leader).await;
+        acknowledged.extend(writer.await.unwrap());
+        group.restart(&leader).await;
+    }
+    let store = group.stores.values().next().unwrap();
+    let page = store.range(Range::default(), Consistency::Linearizable).await.unwrap();
+    let found: BTreeMap<_, _> = page.items.iter().map(|kv| (kv.key.clone(), kv.mod_revision)).collect();
+    for (key, revision) in &acknowledged {
+        assert_eq!(found.get(key.as_bytes()), Some(revision), "{key}");
+    }
+    assert_eq!((found.len(), store.head()), (acknowledged.len(), Revision(acknowledged.len() as u64)));
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_isolated_leader_serves_nothing_stale_and_comes_back() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    let old = group.leader().await;
+    group.stores[&old].commit(create("before", "x")).await.unwrap();
+    group.network.isolate(&Group::address(&old));
+    let others: Vec<&Store> = group.stores.iter().filter(|(name, _)| **name != old).map(|(_, store)| store).collect();
+    eventually("a new leader", async || others.iter().any(|store| store.leadership().borrow().is_self)).await;
+    others[0].commit(create("meanwhile", "x")).await.unwrap();
+    let isolated = group.stores[&old].clone();
+    let stale = quorate_env::Clock::real()
+        .timeout(std::time::Duration::from_millis(700), isolated.get("meanwhile", Consistency::Linearizable))
+        .await;
+    assert!(!matches!(stale, Ok(Ok(_))), "answered without a quorum: {stale:?}");
+    group.network.heal();
+    isolated.get("meanwhile", Consistency::Linearizable).await.unwrap().0.expect("seen after the heal");
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_was_away_catches_up_by_checkpoint_and_its_watchers_are_told() {
+    let mut group = Group::with_checkpoints(&["a", "b", "c"], 256 << 10).await;
+    let leader = group.leader().await;
+    let away = group.stores.keys().find(|name| **name != leader).unwrap().clone();
+    let store = group.stores[&leader].clone();
+    group.kill(&away).await;
+    let big = "x".repeat(64);
+    // More entries than the leader keeps behind a checkpoint.
+    for step in 0..60 {
+        let writes = (0..100).map(|number| store.commit(then(vec![put(&format!("{step}/{number}"), &big)])));
+        for outcome in futures::future::join_all(writes).await {
+            outcome.unwrap();
+        }
+    }
+    group.restart(&away).await;
+    let back = group.stores[&away].clone();
+    back.wait_for_revision(store.head(), crate::support::PATIENCE).await.unwrap();
+    let mut watcher = back.watch(WatchRange::prefix("0/"), Revision(0)).unwrap();
+    let mut seen = 0;
+    while seen < 100 {
+        seen += watcher.next().await.unwrap().events.len();
+    }
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_is_handed_over() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    let leader = group.leader().await;
+    group.stores[&leader].commit(create("a", "x")).await.unwrap();
+    assert!(group.stores[&leader].transfer_leadership().await, "another member leads");
+    group.stores[&leader].commit(create("b", "x")).await.unwrap();
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watchers_miss_nothing_while_the_leader_dies() {
+    let mut group = Group::of(&["a", "b", "c"]).await;
+    let leader = group.leader().await;
+    let survivor = group.stores.keys().find(|name| **name != leader).unwrap().clone();
+    let store = group.stores[&survivor].clone();
+    let mut watcher = store.watch(WatchRange::default(), Revision(0)).unwrap();
+    let writer = tokio::task::spawn(async move {
+        for number in 0..100 {
+            store.commit(create(&format!("{number}"), "x")).await.expect("within the deadline");
+        }
+    });
+    let mut seen = Vec::new();
+    while seen.len() < 100 {
+        if seen.len() > 20 && group.stores.contains_key(&leader) {
+            group.kill(&leader).await;
+        }
+        seen.extend(watcher.next().await.unwrap().events.iter().map(|event| event.revision.0));
+    }
+    assert_eq!(seen, (1..=100).collect::<Vec<_>>());
+    writer.await.unwrap();
+    group.close().await;
+}

@@ -1,0 +1,7 @@
+//! The store from outside: one binary, a module for each concern.
+
+mod group;
+mod mvcc;
+mod rocks;
+mod single;
+mod support;
