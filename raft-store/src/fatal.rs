@@ -2,8 +2,12 @@
 
 /// Abort, saying why. A member that restarts recovers from its disk and its peers; one that goes on with a state
 /// that it does not know may lose or corrupt data.
+#[expect(clippy::print_stderr, reason = "the last words must reach somebody, also where no log is set up")]
 pub(crate) fn abort(what: &str, error: &dyn std::fmt::Display) -> ! {
     tracing::error!(%error, "{what}; this member stops");
+    if !tracing::dispatcher::has_been_set() {
+        eprintln!("{what}: {error}; this member stops");
+    }
     std::process::abort()
 }
 

@@ -338,7 +338,7 @@ impl Parts {
             network.join(&self.own_address(), service);
         }
         let (raft, leader, metrics) = (self.raft.clone(), self.leader.clone(), self.metrics.clone());
-        let follow = upkeep::leadership::follow(raft, leader, metrics, self.scope.clone(), !disks.simulated);
+        let follow = upkeep::leadership::follow(raft, leader, metrics, !disks.simulated);
         self.lane.spawn(&self.scope, "leadership", follow);
         let indexing = self.read_indexer.clone().run(self.leader.clone(), self.scope.clone());
         self.lane.spawn(&self.scope, "read-index", indexing);

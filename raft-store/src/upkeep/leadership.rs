@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
-use quorate_env::Scope;
+use openraft::errors::Fatal;
 
 use crate::fatal;
 use crate::leader::LeaderLink;
@@ -12,9 +12,9 @@ use crate::metrics::Metrics;
 use crate::raft::Raft;
 use crate::status::Leadership;
 
-/// Publish each change until the scope ends. If the library has failed, the process ends (`aborts`), because a member
+/// Publish each change until the library stops. If it has failed, the process ends (`aborts`), because a member
 /// without it only looks alive.
-pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>, scope: Scope, aborts: bool) {
+pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>, aborts: bool) {
     let mut watched = raft.metrics();
     loop {
         let (now, failed) = {
@@ -24,7 +24,7 @@ pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>
             (now, current.running_state.clone().err())
         };
         if let Some(error) = failed {
-            if aborts && !scope.is_cancelled() {
+            if aborts && !matches!(error, Fatal::Stopped) {
                 fatal::abort("the raft core has failed", &error);
             }
             return;
