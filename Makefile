@@ -10,26 +10,24 @@ help: ## What can be made
 setup: ## Install the Debian packages that building, demo and tests need (as root)
 	@tests/setup
 
-build: setup ## Build the quorate binary
-	$(CARGO) build --release -p quorate -p quorate-tests --bins
+# Always the whole workspace: another selection would unify features differently and build the dependencies again.
+build: setup ## Build everything
+	$(CARGO) build --release --workspace --all-targets
 
 demo: build ## Bring up a cluster, run the main job end to end, clean up
-	$(CARGO) run --release --quiet -p quorate-tests --bin quorate-demo
+	$(CARGO) run --release --quiet --bin quorate-demo
 
-test: setup lint unit cluster-tests ## All tests of the first tier
+test: build lint unit cluster-tests ## All tests of the first tier
 
-lint: ## Format and lints
+lint: setup ## Format and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets --quiet -- -D warnings
 
-unit: setup ## Unit, property, contract and architecture tests
-	$(CARGO) build --release -p quorate
-	$(CARGO) test --release --workspace --exclude quorate-tests
-	$(CARGO) test --release -p quorate-tests --lib --test architecture
+unit: build ## Unit, property, contract and architecture tests
+	$(CARGO) test --release --workspace --lib --bins --test it --test architecture
 
-cluster-tests: setup ## Scenarios on real clusters with unmodified clients
-	$(CARGO) build --release -p quorate
-	$(CARGO) test --release -p quorate-tests --test cluster
+cluster-tests: build ## Scenarios on real clusters with unmodified clients
+	$(CARGO) test --release --workspace --test cluster
 
 bench: build ## The figures of docs/benchmarks.md
 	bench/run

@@ -3,8 +3,10 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=../.git/HEAD");
-    println!("cargo::rerun-if-changed=../.git/refs/heads");
+    let log = Command::new("git").args(["rev-parse", "--git-path", "logs/HEAD"]).output();
+    if let Some(path) = log.ok().filter(|output| output.status.success()) {
+        println!("cargo::rerun-if-changed={}", String::from_utf8_lossy(&path.stdout).trim());
+    }
     let described = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
     let commit = match described {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),

@@ -201,6 +201,9 @@ pub(crate) struct Node {
     /// Parts to leave out.
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
     pub without: Vec<Part>,
+    /// Where this machine reaches the members, whichever of them live.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6444")]
+    pub balancer_listen: SocketAddr,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,5 +1,6 @@
 //! Logs: text or JSON on standard error, filtered by level, changeable at run time.
 
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
@@ -20,4 +21,29 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<LevelHand
         }
     }
     Ok(handle)
+}
+
+const DEBUG_FILTER: &str = "info,quorate=debug,quorate_apiserver=debug,quorate_raft_store=debug,\
+                            quorate_scheduler=debug,quorate_controllers=debug,quorate_node=debug";
+
+/// SIGUSR1 turns debug logs of our own crates on, SIGUSR2 goes back to what the flag said. The task lives as long as
+/// the process: it holds nothing that must be closed.
+#[expect(clippy::disallowed_methods, reason = "signals are the process's own, no scope outlives them")]
+pub(crate) fn follow_signals(handle: LevelHandle, initial: &str) -> anyhow::Result<()> {
+    let (mut louder, mut quieter) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
+    let initial = initial.to_owned();
+    tokio::spawn(async move {
+        loop {
+            let wanted = tokio::select! {
+                Some(()) = louder.recv() => DEBUG_FILTER,
+                Some(()) = quieter.recv() => initial.as_str(),
+                else => return,
+            };
+            let changed = EnvFilter::try_new(wanted).map_err(anyhow::Error::new);
+            if let Err(error) = changed.and_then(|filter| Ok(handle.reload(filter)?)) {
+                tracing::warn!(%error, "the log level stays as it is");
+            }
+        }
+    });
+    Ok(())
 }
