@@ -13,6 +13,7 @@ use crate::{pod_cidr, respond};
 
 pub const JOIN_PATH: &str = "/quorate/v1/join";
 pub const MEMBERS_PATH: &str = "/quorate/v1/members";
+pub const STATUS_PATH: &str = "/quorate/v1/status";
 
 /// What a machine sends: its name, and requests for its two certificates.
 #[derive(Debug, Deserialize)]
@@ -84,4 +85,35 @@ fn live_members(call: &Call) -> Vec<String> {
         .map(|member| member.api_address)
         .filter(|api| !api.is_empty())
         .collect()
+}
+
+/// `GET /quorate/v1/status`: the quorum group as this member sees it.
+pub(crate) fn status(call: &Call) -> Result<Response<Body>, Status> {
+    if call.parts.method != http::Method::GET {
+        return Err(crate::verb::not_allowed());
+    }
+    let status = call.server.storage().store().status();
+    let leader = status.members.iter().find(|member| Some(member.id) == status.leader).map(|member| &member.name);
+    let members: Vec<serde_json::Value> = status
+        .members
+        .iter()
+        .map(|member| {
+            json!({
+                "name": member.name, "zone": member.zone, "alive": member.alive, "featureLevel": member.feature_level,
+                "apiAddress": member.api_address, "peerAddress": member.peer_address,
+            })
+        })
+        .collect();
+    let answer = json!({
+        "member": status.name,
+        "leader": leader,
+        "term": status.term,
+        "appliedIndex": status.applied_index,
+        "revision": status.revision.0,
+        "compacted": status.compacted.0,
+        "featureLevel": status.feature_level,
+        "ready": status.ready,
+        "members": members,
+    });
+    Ok(respond::json(StatusCode::OK, &answer))
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::body::Body;
 use crate::call::Call;
 use crate::authenticate::jwt::ISSUER;
-use crate::{health, join, respond};
+use crate::{discovery, health, join, openapi, respond};
 
 /// The Kubernetes version whose API this is.
 pub const KUBERNETES_MAJOR: &str = "1";
@@ -24,6 +24,9 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         "metrics" => metrics(call),
         ".well-known" if path.trim_end_matches('/') == "/.well-known/openid-configuration" => issuer(call),
         "openid" if path.trim_end_matches('/') == "/openid/v1/jwks" => token_keys(call),
+        "api" | "apis" => discovery::handle(call),
+        "openapi" if path.starts_with("/openapi/v3") => openapi::handle(call),
+        "quorate" if path == join::STATUS_PATH => join::status(call),
         "quorate" if path == join::JOIN_PATH => join::join(call).await,
         "quorate" if path == join::MEMBERS_PATH => join::members(call),
         _ => Err(Status::unknown_resource()),

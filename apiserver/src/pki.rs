@@ -130,7 +130,7 @@ impl Pki {
 
     /// The hex digest by which a joining machine recognises the cluster's authority.
     pub fn ca_hash(&self) -> String {
-        hex(&Sha256::digest(self.cluster.certificate()))
+        digest(self.cluster.certificate())
     }
 
     /// The API's serving certificate: the member's `addresses` (IPs or names) and every well-known name.
@@ -208,6 +208,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _infallible = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// The digest by which [`Pki::ca_hash`] names an authority, from its certificate in DER.
+pub fn digest(certificate: &[u8]) -> String {
+    hex(&Sha256::digest(certificate))
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ pub(crate) fn run(token: &TokenCommand) -> anyhow::Result<()> {
     let TokenCommand::Create { client, ttl_hours } = token;
     let env = Env::real();
     command::block_on(async {
-        let (api, ca) = connect(client).await?;
+        let (api, ca_hash) = connect(client).await?;
         let lifetime = Duration::from_secs(u64::from(*ttl_hours) * SECONDS_PER_HOUR);
         let token = create(&api, &Token::generate(&env), &env, lifetime).await?;
-        command::print(&format!("{}\n", token.with_ca_hash(&pki::certificate_hash(&ca)?)));
+        command::print(&format!("{}\n", token.with_ca_hash(&ca_hash)));
         Ok(())
     })
 }
@@ -36,7 +36,7 @@ pub(crate) async fn create(client: &kube::Client, token: &Token, env: &Env, life
     Ok(token.clone())
 }
 
-/// A client from a kubeconfig, and the authority that it trusts, in PEM.
+/// A client from a kubeconfig, and the digest of the authority that it trusts.
 pub(crate) async fn connect(flags: &Client) -> anyhow::Result<(kube::Client, String)> {
     let path = places::kubeconfig(flags.kubeconfig.as_deref())?;
     let hint = || format!("{}: name the cluster's kubeconfig with --kubeconfig", path.display());
@@ -44,6 +44,6 @@ pub(crate) async fn connect(flags: &Client) -> anyhow::Result<(kube::Client, Str
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.with_context(hint)?;
     let authorities = config.root_cert.clone().unwrap_or_default();
     let first = authorities.first().with_context(|| format!("{}: no certificate authority", path.display()))?;
-    let pem = pki::certificate_pem(first);
-    Ok((kube::Client::try_from(config)?, pem))
+    let ca_hash = pki::digest(first);
+    Ok((kube::Client::try_from(config)?, ca_hash))
 }

@@ -342,6 +342,6 @@ pub(super) const SYSTEM_ROLES: &[RoleRow] = &[
     ),
     // A machine that holds a bootstrap token joins as a node; a node renews its certificates, and finds the members.
     role("quorate:node-joiner", &[urls("post", crate::join::JOIN_PATH)]),
-    role("quorate:member-reader", &[urls("get", crate::join::MEMBERS_PATH)]),
+    role("quorate:member-reader", &[urls("get", crate::join::MEMBERS_PATH), urls("get", crate::join::STATUS_PATH)]),
     role("system:cluster-trust-bundle-discovery", &[on(READ, "certificates.k8s.io", "clustertrustbundles")]),
 ];

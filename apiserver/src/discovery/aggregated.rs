@@ -1,0 +1,62 @@
+//! `apidiscovery.k8s.io/v2`: everything in one document.
+
+use quorate_api::resource::Subresource;
+use serde_json::{Value, json};
+
+use super::legacy::{group_names, group_versions, verbs};
+use crate::registry::{Registry, Row};
+
+pub(super) fn core(registry: &Registry) -> Value {
+    list(vec![group(registry, "")])
+}
+
+pub(super) fn groups(registry: &Registry) -> Value {
+    list(group_names(registry).iter().map(|name| group(registry, name)).collect())
+}
+
+fn list(items: Vec<Value>) -> Value {
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn group(registry: &Registry, name: &str) -> Value {
+    let versions: Vec<Value> = group_versions(registry, name)
+        .iter()
+        .map(|version| {
+            let rows = registry.rows().iter().filter(|row| row.resource.group == name && row.version == *version);
+            let mut resources: Vec<Value> = rows.map(|row| resource(row)).collect();
+            resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn resource(row: &Row) -> Value {
+    let resource = &row.resource;
+    let mut value = json!({
+        "resource": resource.plural,
+        "responseKind": {"group": resource.group, "version": row.version, "kind": resource.kind},
+        "scope": if resource.namespaced() { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": verbs(&resource.verbs),
+    });
+    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+        if !names.is_empty() {
+            value[field] = json!(names);
+        }
+    }
+    if !resource.subresources.is_empty() {
+        value["subresources"] = resource.subresources.iter().map(|part| subresource(row, part)).collect();
+    }
+    value
+}
+
+fn subresource(row: &Row, part: &Subresource) -> Value {
+    let version = if part.kind.version.is_empty() { &row.version } else { &part.kind.version };
+    json!({
+        "subresource": part.name,
+        "responseKind": {"group": part.kind.group, "version": version, "kind": part.kind.kind},
+        "verbs": verbs(&part.verbs),
+    })
+}

@@ -1,0 +1,108 @@
+//! OpenAPI v3: an index of hashed URLs and one document per group-version, with the paths that tell kubectl what the
+//! server validates, and the schemas behind `kubectl explain`.
+
+mod paths;
+mod schemas;
+
+use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION};
+use http::{HeaderValue, Response, StatusCode};
+use quorate_api::status::Status;
+use serde_json::{Map, Value, json};
+
+use crate::body::Body;
+use crate::call::Call;
+use crate::discovery::hash;
+use crate::negotiate::JSON;
+use crate::registry::{Registry, Row};
+use crate::respond;
+
+const ROOT: &str = "/openapi/v3";
+/// A document under its hash never changes.
+const IMMUTABLE: &str = "public, immutable";
+const HASH_LETTERS: usize = 32;
+
+pub(crate) fn handle(call: &Call) -> Result<Response<Body>, Status> {
+    if call.parts.method != http::Method::GET {
+        return Err(crate::verb::not_allowed());
+    }
+    let registry = call.server.registry();
+    let Some(path) = call.info.path.strip_prefix(ROOT) else { return Err(Status::unknown_resource()) };
+    match path.trim_matches('/') {
+        "" => Ok(respond::json(StatusCode::OK, &index(&registry))),
+        document => serve(call, &registry, document),
+    }
+}
+
+/// The path of a group-version as the index and the URLs name it.
+fn document_path(row: &Row) -> String {
+    if row.resource.group.is_empty() { format!("api/{}", row.version) } else { format!("apis/{}", row.api_version) }
+}
+
+fn index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for row in registry.rows() {
+        let path = document_path(row);
+        if !paths.contains_key(&path) {
+            let url = format!("{ROOT}/{path}?hash={}", fingerprint(registry, &path));
+            paths.insert(path, json!({"serverRelativeURL": url}));
+        }
+    }
+    json!({"paths": paths})
+}
+
+/// Changes whenever the document would: it depends on the rows and on this build only.
+fn fingerprint(registry: &Registry, path: &str) -> String {
+    let mut text = env!("CARGO_PKG_VERSION").to_owned();
+    for row in registry.rows().iter().filter(|row| document_path(row) == path) {
+        text.push_str(&format!("{}/{}/{:?};", row.api_version, row.resource.plural, row.resource.subresources));
+    }
+    hash(text.as_bytes())[..HASH_LETTERS].to_uppercase()
+}
+
+fn serve(call: &Call, registry: &Registry, path: &str) -> Result<Response<Body>, Status> {
+    let rows: Vec<&Row> = registry.rows().iter().map(|row| &**row).filter(|row| document_path(row) == path).collect();
+    if rows.is_empty() {
+        return Err(Status::unknown_resource());
+    }
+    let current = fingerprint(registry, path);
+    let asked = call.query.get("hash");
+    if !asked.is_empty() && asked != current {
+        return Ok(moved(&format!("{ROOT}/{path}?hash={current}")));
+    }
+    let tag = format!("\"{current}\"");
+    let known = call.parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let mut response = if known == Some(tag.as_str()) {
+        respond::bytes(StatusCode::NOT_MODIFIED, JSON, "")
+    } else {
+        respond::json(StatusCode::OK, &document(&rows))
+    };
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, value);
+    }
+    if !asked.is_empty() {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
+        headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
+    }
+    Ok(response)
+}
+
+fn moved(location: &str) -> Response<Body> {
+    let mut response = respond::bytes(StatusCode::MOVED_PERMANENTLY, JSON, "");
+    if let Ok(value) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(LOCATION, value);
+    }
+    response
+}
+
+fn document(rows: &[&Row]) -> Value {
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": format!("v{}.{}.0", crate::paths::KUBERNETES_MAJOR, crate::paths::KUBERNETES_MINOR)},
+        "paths": paths::of(rows),
+        "components": {
+            "schemas": schemas::of(rows),
+            "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication"}},
+        },
+    })
+}
