@@ -41,6 +41,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     cells: row::cells,
     field_labels,
     generation: Generation::OnSpecChange,
+    guards: Some(crate::subresource::ledger::guards),
     graceful_delete: Some(grace_seconds),
     return_deleted_object: true,
     ..Strategy::DEFAULT
