@@ -105,7 +105,7 @@ pub enum Action {
 /// Everything one pass decided on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In order; the first that fails ends the pass.
+    /// In order; the first that fails ends the pass, unless it was about pods.
     pub actions: Vec<Action>,
     /// Look again after this long, though nothing has changed by then.
     pub look_again: Option<Duration>,

@@ -81,9 +81,14 @@ impl Executor {
     pub async fn carry_out(&self, actions: Vec<Action>) -> Report {
         let mut report = Report::default();
         for action in actions {
-            if let Err(failure) = self.perform(action, &mut report.pending).await {
-                report.failure = Some(failure);
-                break;
+            match self.perform(action, &mut report.pending).await {
+                Ok(()) => {}
+                // What follows says how things stand, refused pods or not.
+                Err(failure @ Failure::Pods { .. }) => report.failure = Some(failure),
+                Err(failure) => {
+                    report.failure = Some(failure);
+                    break;
+                }
             }
         }
         report

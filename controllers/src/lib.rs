@@ -29,6 +29,10 @@ pub mod projection;
 pub mod queue;
 pub mod resource;
 pub mod runner;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
