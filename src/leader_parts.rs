@@ -94,6 +94,10 @@ async fn lead(parts: &Parts, term: u64, scope: &Scope) {
         }
         parts.env.clock.sleep(backoff.next_delay()).await;
     };
+    // Before the cluster's bootstrap the parts' own roles do not exist.
+    while !parts.server.ready() {
+        parts.env.clock.sleep(RETRY_FIRST).await;
+    }
     tracing::info!(term, "leading");
     parts.start(&fence, scope);
     std::future::pending::<()>().await;

@@ -10,8 +10,16 @@ use crate::cli::LogFormat;
 /// Changes what is logged while the process runs.
 pub(crate) type LevelHandle = reload::Handle<EnvFilter, Registry>;
 
+/// Libraries that tell at `info` what only their authors need; a filter that names them wins.
+const QUIET: [(&str, &str); 2] = [("openraft", "warn"), ("kube_runtime", "error")];
+
+fn quieted(filter: &str) -> String {
+    let unnamed = QUIET.iter().filter(|(target, _)| !filter.contains(target));
+    unnamed.map(|(target, level)| format!("{target}={level},")).collect::<String>() + filter
+}
+
 pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<LevelHandle> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| anyhow::anyhow!("--log-level {filter:?}: {error}"))?;
+    let filter = EnvFilter::try_new(quieted(filter)).map_err(|error| anyhow::anyhow!("--log-level {filter:?}: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);
     match format {
@@ -39,7 +47,7 @@ pub(crate) fn follow_signals(handle: LevelHandle, initial: &str) -> anyhow::Resu
                 Some(()) = quieter.recv() => initial.as_str(),
                 else => return,
             };
-            let changed = EnvFilter::try_new(wanted).map_err(anyhow::Error::new);
+            let changed = EnvFilter::try_new(quieted(wanted)).map_err(anyhow::Error::new);
             if let Err(error) = changed.and_then(|filter| Ok(handle.reload(filter)?)) {
                 tracing::warn!(%error, "the log level stays as it is");
             }

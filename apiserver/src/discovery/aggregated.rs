@@ -3,7 +3,7 @@
 use quorate_api::resource::Subresource;
 use serde_json::{Value, json};
 
-use super::legacy::{group_names, group_versions, verbs};
+use super::legacy::{aliases, group_names, group_versions, verbs};
 use crate::registry::{Registry, Row};
 
 pub(super) fn core(registry: &Registry) -> Value {
@@ -41,10 +41,8 @@ fn resource(row: &Row) -> Value {
         "singularResource": resource.singular,
         "verbs": verbs(&resource.verbs),
     });
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
-        if !names.is_empty() {
-            value[field] = json!(names);
-        }
+    for (field, names) in aliases(row) {
+        value[field] = json!(names);
     }
     if !resource.subresources.is_empty() {
         value["subresources"] = resource.subresources.iter().map(|part| subresource(row, part)).collect();

@@ -77,13 +77,17 @@ fn resource_and_parts(row: &Row) -> Vec<Value> {
         "kind": resource.kind,
         "verbs": verbs(&resource.verbs),
     });
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
-        if !names.is_empty() {
-            own[field] = json!(names);
-        }
+    for (field, names) in aliases(row) {
+        own[field] = json!(names);
     }
     let parts = resource.subresources.iter().map(|part| part_of(row, part));
     std::iter::once(own).chain(parts).collect()
+}
+
+/// Short names and categories; old APIs have none, or clients would find each of them twice.
+pub(super) fn aliases(row: &Row) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
+    let both = [("shortNames", &row.resource.short_names), ("categories", &row.resource.categories)];
+    both.into_iter().filter(|(_, names)| !row.resource.legacy && !names.is_empty())
 }
 
 fn part_of(row: &Row, part: &Subresource) -> Value {

@@ -25,7 +25,8 @@ impl Pki {
             .with_safe_default_protocol_versions()
             .map_err(|error| tls(&error))?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![certificate], key)
+            // The authority comes along, so that a machine that joins can recognise it by its digest.
+            .with_single_cert(vec![certificate, self.cluster().certificate().clone().into_owned()], key)
             .map_err(|error| tls(&error))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
