@@ -11,20 +11,23 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Lane {
     handle: Handle,
     stop: CancellationToken,
+    ended: CancellationToken,
 }
 
 impl Lane {
     pub(crate) fn current() -> Self {
-        Self { handle: Handle::current(), stop: CancellationToken::new() }
+        Self { handle: Handle::current(), stop: CancellationToken::new(), ended: ended() }
     }
 
     pub(crate) fn thread() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let lane = Self { handle: runtime.handle().clone(), stop: CancellationToken::new() };
-        let stop = lane.stop.clone();
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let lane = Self { handle: runtime.handle().clone(), stop, ended };
+        let (stop, ended) = (lane.stop.clone(), lane.ended.clone());
         std::thread::Builder::new().name("raft".to_owned()).spawn(move || {
             runtime.block_on(stop.cancelled());
-            runtime.shutdown_background();
+            drop(runtime);
+            ended.cancel();
         })?;
         Ok(lane)
     }
@@ -40,7 +43,16 @@ impl Lane {
         scope.spawn_until_cancelled(name, future);
     }
 
-    pub(crate) fn stop(&self) {
+    /// Drop all that runs there; returns when nothing of it is left.
+    pub(crate) async fn stop(&self) {
         self.stop.cancel();
+        self.ended.cancelled().await;
     }
+}
+
+/// The caller's own runtime is not ours to end.
+fn ended() -> CancellationToken {
+    let ended = CancellationToken::new();
+    ended.cancel();
+    ended
 }

@@ -150,7 +150,7 @@ pub(crate) async fn open(config: Config, env: Env, scope: Scope) -> Result<Parts
     let opened = Opening { config, env, scope: scope.clone(), disks }.run(listening).await;
     if opened.is_err() {
         scope.close(CLOSE_LIMIT).await;
-        lane.stop();
+        lane.stop().await;
     }
     opened
 }
@@ -189,8 +189,18 @@ impl Opening {
     fn start_writer(&self, metrics: &Arc<Metrics>) -> Result<Writer, OpenError> {
         let writer = Writer::new(metrics.clone(), self.env.clock.clone());
         let (running, disk) = (writer.clone(), self.disks.log.clone());
+        // Also where the opening fails half-way, the thread must end.
+        let (closing, scope) = (writer.clone(), self.scope.clone());
+        self.scope.spawn("close-log", async move {
+            scope.cancelled().await;
+            closing.close();
+        });
         if self.disks.simulated {
-            self.scope.spawn_until_cancelled("log-writer", async move { running.run_task(disk).await });
+            let task = async move {
+                running.run_task(disk).await;
+                running.set_ended();
+            };
+            self.scope.spawn("log-writer", task);
             return Ok(writer);
         }
         let thread = std::thread::Builder::new().name("log-writer".to_owned());
@@ -198,6 +208,9 @@ impl Opening {
             .spawn(move || {
                 let _guard = fatal::AbortOnPanic("log writer");
                 running.run_thread(&*disk);
+                // Released before anyone is told, so that the directory can be opened again at once.
+                drop(disk);
+                running.set_ended();
             })
             .map_err(thread_error(&self.config.data_dir))?;
         Ok(writer)
@@ -424,6 +437,7 @@ impl Parts {
         for pool in &self.pools {
             pool.close();
         }
-        self.lane.stop();
+        self.lane.stop().await;
+        self.writer.ended().await;
     }
 }

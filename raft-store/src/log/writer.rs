@@ -10,6 +10,7 @@ use openraft::storage::IOFlushed;
 use parking_lot::{Condvar, Mutex};
 use quorate_env::Clock;
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::record;
 use crate::disk::DiskError;
@@ -35,6 +36,7 @@ pub(crate) struct WriterShared {
     /// Bytes of entries written since the last reset: what a restart would have to replay.
     unflushed_bytes: AtomicU64,
     full: AtomicBool,
+    ended: CancellationToken,
     metrics: Arc<Metrics>,
     clock: Clock,
 }
@@ -60,6 +62,7 @@ impl Writer {
             flushed: AtomicU64::new(0),
             unflushed_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
+            ended: CancellationToken::new(),
             metrics,
             clock,
         }))
@@ -119,14 +122,26 @@ impl Writer {
         self.0.task_wake.notify_one();
     }
 
+    pub(crate) fn set_ended(&self) {
+        self.0.ended.cancel();
+    }
+
+    /// Resolves when the writer has ended and let go of its disk.
+    pub(crate) async fn ended(&self) {
+        self.0.ended.cancelled().await;
+    }
+
     /// The writer as a thread's whole life.
     pub(crate) fn run_thread(&self, disk: &dyn LogDisk) {
         while let Some((jobs, committed)) = self.0.wait() {
-            let mut ops = self.0.ops(&jobs, committed);
-            while let Err(error @ DiskError::Full(_)) = self.0.write(disk, &ops) {
+            let ops = self.0.ops(&jobs, committed);
+            while let Err(error) = self.0.write(disk, &ops) {
                 self.0.note_full(&error);
+                if self.0.queue.lock().closed {
+                    return WriterShared::fail(jobs);
+                }
                 std::thread::sleep(RETRY_FULL);
-                self.0.recover(disk, &mut ops);
+                WriterShared::recover(disk);
             }
             self.0.finish(jobs);
         }
@@ -146,11 +161,14 @@ impl Writer {
                 self.0.task_wake.notified().await;
                 continue;
             };
-            let mut ops = self.0.ops(&jobs, committed);
-            while let Err(error @ DiskError::Full(_)) = self.0.write(&*disk, &ops) {
+            let ops = self.0.ops(&jobs, committed);
+            while let Err(error) = self.0.write(&*disk, &ops) {
                 self.0.note_full(&error);
+                if self.0.queue.lock().closed {
+                    return WriterShared::fail(jobs);
+                }
                 self.0.clock.sleep(RETRY_FULL).await;
-                self.0.recover(&*disk, &mut ops);
+                WriterShared::recover(&*disk);
             }
             self.0.finish(jobs);
         }
@@ -242,7 +260,14 @@ impl WriterShared {
         }
     }
 
-    fn recover(&self, disk: &dyn LogDisk, _ops: &mut [LogOp]) {
+    /// Nothing of it was acknowledged.
+    fn fail(jobs: Vec<Job>) {
+        for job in jobs {
+            job.finish(Err(closing()));
+        }
+    }
+
+    fn recover(disk: &dyn LogDisk) {
         match disk.recover() {
             Ok(()) | Err(DiskError::Full(_)) => {}
             Err(error) => crate::fatal::abort("the log cannot be opened again", &error),
