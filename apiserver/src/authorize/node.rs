@@ -58,10 +58,14 @@ impl View for NodeGraph {
         let Some(key) = pod_key(&stored.key) else { return };
         let mut graph = self.0.write();
         match references::read(stored.body()) {
-            // What a pod refers to may only change before it is bound; status updates need no work.
-            Some((node, _)) if graph.pods.get(key).is_some_and(|known| *known.node == *node) => {}
+            // Most changes of a pod are of its status: they need no work.
+            Some((node, references))
+                if graph
+                    .pods
+                    .get(key)
+                    .is_some_and(|known| *known.node == *node && *known.references == *references) => {}
             Some((node, references)) => {
-                graph.set(key, Some(Bound { node: node.into(), references: references.into() }))
+                graph.set(key, Some(Bound { node: node.into(), references: references.into() }));
             }
             None => graph.set(key, None),
         }
