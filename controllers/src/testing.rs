@@ -40,7 +40,7 @@ pub(crate) struct Record {
     pub(crate) object: Value,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) objects: BTreeMap<Address, Value>,
     pub(crate) log: Vec<Record>,

@@ -40,6 +40,11 @@ impl Fake {
         self.world.lock().unwrap()
     }
 
+    /// The world as it is now, to look at in peace.
+    pub(crate) fn snapshot(&self) -> World {
+        self.world().clone()
+    }
+
     /// Changes the world and tells the watches.
     pub(crate) fn act<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let outcome = change(&mut self.world());

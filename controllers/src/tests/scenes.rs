@@ -108,7 +108,7 @@ async fn foreground_deletion_waits_for_the_dependents() {
             count(world, "deployments") + count(world, "replicasets") + count(world, "pods") == 0
         })
         .await;
-    let world = cluster.fake.world();
+    let world = cluster.fake.snapshot();
     let ended = |plural: &str| {
         world
             .log
@@ -118,7 +118,6 @@ async fn foreground_deletion_waits_for_the_dependents() {
             .max()
     };
     assert!(ended("pods") < ended("replicasets") && ended("replicasets") < ended("deployments"));
-    drop(world);
     cluster.stop().await;
 }
 
@@ -137,9 +136,8 @@ async fn orphans_stay() {
                 && world.list("replicasets").iter().all(|own| own["metadata"]["ownerReferences"].is_null())
         })
         .await;
-    let world = cluster.fake.world();
+    let world = cluster.fake.snapshot();
     assert_eq!((count(&world, "replicasets"), count(&world, "pods")), (1, 2));
-    drop(world);
     cluster.stop().await;
 }
 
@@ -205,10 +203,9 @@ async fn a_silent_node_loses_its_pods() {
             world.log.iter().any(|own| own.kind == "DELETED" && own.address.plural == "pods")
         })
         .await;
-    let world = cluster.fake.world();
+    let world = cluster.fake.snapshot();
     let healthy = world.list("nodes").into_iter().find(|own| own["metadata"]["name"] == "n2").unwrap();
     assert!(healthy["spec"]["taints"].is_null(), "{healthy}");
-    drop(world);
     cluster.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Rollout, bounds, scale};
 use crate::action::Action;
-use crate::projection::ReplicaSet;
+use crate::projection::{Projected, ReplicaSet};
 
 /// Grow the new set as far as surge allows; only if it need not grow, shrink the old ones as far as availability allows.
 pub(super) fn steps(rollout: &Rollout<'_>, new: &ReplicaSet) -> Vec<Action> {
@@ -38,7 +38,7 @@ fn shrink(rollout: &Rollout<'_>, new: &ReplicaSet, least: i32, sizes: &mut [i32]
         return;
     }
     for (set, size) in rollout.old.iter().zip(sizes.iter_mut()) {
-        let unhealthy = (*size - available(set)).clamp(0, removable);
+        let unhealthy = idle(set).clamp(0, removable);
         *size -= unhealthy;
         removable -= unhealthy;
     }
@@ -51,7 +51,15 @@ fn shrink(rollout: &Rollout<'_>, new: &ReplicaSet, least: i32, sizes: &mut [i32]
     }
 }
 
-/// A status may be older than the last resize: no more can be available than are asked for.
+/// What surely serves. A status that has not seen the last resize may speak of pods that are going; and no more can be
+/// available than are asked for.
 fn available(set: &ReplicaSet) -> i32 {
-    set.status.available_replicas.min(set.replicas())
+    let seen = set.status.observed_generation >= set.generation();
+    if seen { set.status.available_replicas.min(set.replicas()) } else { 0 }
+}
+
+/// Pods that surely serve nobody.
+fn idle(set: &ReplicaSet) -> i32 {
+    let seen = set.status.observed_generation >= set.generation();
+    if seen { set.replicas() - available(set) } else { 0 }
 }
