@@ -11,7 +11,7 @@ use crate::await_until::{await_true, await_until};
 use crate::kubectl::{Kubectl, text};
 use crate::lab::Lab;
 use crate::process::{Process, run};
-use crate::tools;
+use crate::tools::Tools;
 
 /// From the start of the processes to an answer from the API.
 const READY_DEADLINE: Duration = Duration::from_secs(60);
@@ -78,21 +78,19 @@ pub struct Cluster {
     pub members: Vec<Member>,
     pub kubectl: Kubectl,
     pub runtime: Runtime,
-    binary: PathBuf,
+    tools: Tools,
     pub lab: Lab,
 }
 
 impl Cluster {
     /// Members that agree on each other, ready to answer, and a kubeconfig that goes through the balancer.
-    pub fn start(lab: Lab, runtime: Runtime, members: usize) -> Result<Self> {
-        let binary = tools::quorate_binary()?;
+    pub fn start(tools: Tools, lab: Lab, runtime: Runtime, members: usize) -> Result<Self> {
         let kubectl = Kubectl {
-            program: tools::kubectl()?,
+            program: tools.kubectl.clone(),
             kubeconfig: lab.dir.join("kubeconfig"),
             cache: lab.dir.join("cache"),
         };
-        let mut cluster =
-            Self { nodes: Vec::new(), balancer: None, members: Vec::new(), kubectl, runtime, binary, lab };
+        let mut cluster = Self { nodes: Vec::new(), balancer: None, members: Vec::new(), kubectl, runtime, tools, lab };
         cluster.quorate(&["pki", "create", "--dir", path_text(&cluster.pki())?])?;
         let addresses: Vec<String> =
             (0..members).map(|index| Ok(cluster.lab.member_address(index)?.to_string())).collect::<Result<_>>()?;
@@ -111,7 +109,7 @@ impl Cluster {
     }
 
     pub fn quorate(&self, words: &[&str]) -> Result<String> {
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(&self.tools.quorate);
         command.args(words).env("KUBECONFIG", &self.kubectl.kubeconfig);
         run(command)
     }
@@ -122,7 +120,7 @@ impl Cluster {
             .enumerate()
             .map(|(index, address)| format!("{}={address}:{PEER_PORT}", member_name(index)))
             .collect();
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(&self.tools.quorate);
         command.args(["server", "--name", name, "--zone", &format!("zone-{name}")]);
         command.arg("--data-dir").arg(self.lab.dir.join(name)).arg("--pki-dir").arg(self.pki());
         command.args(["--listen", &format!("{address}:{API_PORT}")]);
@@ -138,7 +136,7 @@ impl Cluster {
         } else {
             format!("{}:{}", self.members[0].address, API_PORT + 1)
         };
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(&self.tools.quorate);
         command.args(["balancer", "--members", &members.join(","), "--listen", &listen]);
         self.balancer = Some(Process::spawn("balancer", &self.lab.dir, command)?);
         self.write_kubeconfig(&format!("https://{listen}"), &self.kubectl.kubeconfig)
@@ -183,8 +181,7 @@ impl Cluster {
     /// Starts `count` nodes side by side and waits until all are Ready.
     pub fn add_nodes(&mut self, count: usize) -> Result<()> {
         let token = self.quorate(&["token", "create"])?;
-        let archives: Vec<PathBuf> =
-            if self.runtime == Runtime::Containerd { tools::image_archives()? } else { Vec::new() };
+        let archives = if self.runtime == Runtime::Containerd { self.tools.images.clone() } else { Vec::new() };
         for _ in 0..count {
             let index = self.nodes.len();
             let node = self.spawn_node(index, token.trim(), &archives)?;
@@ -198,7 +195,7 @@ impl Cluster {
         let name = format!("node-{}", index + 1);
         let members: Vec<String> = self.members.iter().map(Member::api).collect();
         let mut words: Vec<String> = prefix;
-        words.push(path_text(&self.binary)?.to_owned());
+        words.push(path_text(&self.tools.quorate)?.to_owned());
         words.extend(["node", "--name", &name, "--zone"].map(str::to_owned));
         words.push(format!("zone-{}", member_name(index % self.members.len())));
         words.extend(["--join".to_owned(), members.join(",")]);

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use quorate_tests::cluster::{Cluster, Runtime};
 use quorate_tests::lab::{Lab, leftovers};
 use quorate_tests::scenario;
+use quorate_tests::tools::Tools;
 
 const MEMBERS: usize = 3;
 const NODES: usize = 2;
@@ -29,11 +30,12 @@ fn main() -> ExitCode {
 }
 
 fn demo() -> Result<String> {
+    let tools = Tools::prepare()?;
     let lab = Lab::enter(std::env::var_os("QUORATE_KEEP").is_some())?;
     let dir = lab.dir.clone();
     let (runtime, reason) = Runtime::available(&lab);
     println!("logs are in {} while the demo runs", dir.display());
-    let mut cluster = step("three members, a zone each, mutual TLS", || Cluster::start(lab, runtime, MEMBERS))?;
+    let mut cluster = step("three members, a zone each, mutual TLS", || Cluster::start(tools, lab, runtime, MEMBERS))?;
     step("two nodes joined and Ready", || cluster.add_nodes(NODES))?;
     for (title, scenario) in scenario::steps(runtime) {
         step(title, || scenario(&mut cluster))?;

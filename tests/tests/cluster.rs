@@ -10,6 +10,7 @@ use anyhow::{Result, ensure};
 use quorate_tests::cluster::{Cluster, Runtime};
 use quorate_tests::lab::{Lab, leftovers};
 use quorate_tests::scenario::{self, Scenario};
+use quorate_tests::tools::Tools;
 
 #[expect(clippy::print_stdout, reason = "this is the test runner")]
 fn main() -> ExitCode {
@@ -35,11 +36,12 @@ fn scenarios(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
 
 #[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "this is the test runner, in real time")]
 fn run_all(wanted: Option<&str>) -> Result<(usize, usize)> {
+    let tools = Tools::prepare()?;
     let lab = Lab::enter(std::env::var_os("QUORATE_KEEP").is_some())?;
     let dir = lab.dir.clone();
     let (runtime, reason) = Runtime::available(&lab);
     ensure!(!lab.has_namespaces() || reason.is_none(), "root, but no real containers: {}", reason.unwrap_or_default());
-    let mut cluster = Cluster::start(lab, runtime, 3)?;
+    let mut cluster = Cluster::start(tools, lab, runtime, 3)?;
     cluster.add_nodes(2)?;
     let (mut passed, mut failed) = (0, 0);
     for (name, scenario) in scenarios(runtime).into_iter().filter(|(name, _)| wanted.is_none_or(|w| name.contains(w))) {
