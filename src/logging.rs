@@ -11,7 +11,7 @@ use crate::cli::LogFormat;
 pub(crate) type LevelHandle = reload::Handle<EnvFilter, Registry>;
 
 /// Libraries that tell at `info` what only their authors need; a filter that names them wins.
-const QUIET: [(&str, &str); 2] = [("openraft", "warn"), ("kube_runtime", "error")];
+const QUIET: [(&str, &str); 2] = [("openraft", "error"), ("kube_runtime", "error")];
 
 fn quieted(filter: &str) -> String {
     let unnamed = QUIET.iter().filter(|(target, _)| !filter.contains(target));
