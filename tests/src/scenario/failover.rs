@@ -33,11 +33,16 @@ pub fn kill_leader(cluster: &mut Cluster) -> Result<()> {
 async fn kill_under_load(cluster: &mut Cluster, leader: usize) -> Result<History> {
     let balanced = client(&cluster.kubectl.kubeconfig).await?;
     let mut recorder = Recorder::new("failover", balanced.clone());
+    let mut survivors = Vec::new();
     for index in (0..cluster.members.len()).filter(|index| *index != leader) {
         let member = &cluster.members[index];
         let direct = client(&cluster.kubectl_of(member)?.kubeconfig).await?;
         recorder.watch_through(&member.name, direct.clone()).await?;
-        recorder.write_through(&member.name, direct);
+        survivors.push((member.name.clone(), direct));
+    }
+    // Every watcher is open before the first write, so that each must see all of them.
+    for (name, direct) in survivors {
+        recorder.write_through(&name, direct);
     }
     recorder.write_through("balanced", balanced);
     await_writes(&recorder, WARM_WRITES)?;
