@@ -99,6 +99,10 @@ pub enum Action {
         target: Target,
         uid: String,
     },
+    /// Goes on only if the object is really absent: watches of two kinds may be apart.
+    ConfirmAbsent {
+        target: Target,
+    },
     Note(Note),
 }
 

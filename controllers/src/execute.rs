@@ -108,6 +108,7 @@ impl Executor {
                 self.send::<Value>(Method::DELETE, &resource.path(Some(&namespace)), None).await.map(|_deleted| ())
             }
             Action::ConfirmOwner { target, uid } => self.confirm_owner(&target, &uid).await,
+            Action::ConfirmAbsent { target } => self.confirm_absent(&target).await,
             Action::Note(note) => {
                 self.notes.tell(note);
                 Ok(())
@@ -233,11 +234,7 @@ impl Executor {
     }
 
     async fn confirm_owner(&self, target: &Target, uid: &str) -> Result<(), Failure> {
-        let found: Value = match self.send(Method::GET, &object_path(target, None), None).await {
-            Ok(found) => found,
-            Err(Failure::Moot(why)) => return Err(Failure::Moot(why)),
-            Err(other) => return Err(other),
-        };
+        let found: Value = self.send(Method::GET, &object_path(target, None), None).await?;
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str);
         if text("/metadata/uid") != Some(uid) {
             return Err(Failure::Moot(format!("{} was replaced by another of its name", target.name)));
@@ -246,6 +243,14 @@ impl Executor {
             return Err(Failure::Moot(format!("{} is being deleted", target.name)));
         }
         Ok(())
+    }
+
+    async fn confirm_absent(&self, target: &Target) -> Result<(), Failure> {
+        match self.send::<Value>(Method::GET, &object_path(target, None), None).await {
+            Ok(_found) => Err(Failure::Moot(format!("{} exists", target.name))),
+            Err(Failure::Moot(_)) => Ok(()),
+            Err(other) => Err(other),
+        }
     }
 
     async fn send<T: serde::de::DeserializeOwned>(

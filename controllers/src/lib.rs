@@ -9,7 +9,7 @@
 //! (pure: cache and time in, [`action::Action`]s out) → [`execute::Executor`] → the API → the watch again.
 //!
 //! Invariants:
-//! - a pass never acts on a picture older than the last pass's writes (`tests::a_lagging_watch_never_creates_twice`);
+//! - a pass never acts on a picture older than the last pass's writes (`tests::scenes::a_lagging_watch_never_creates_twice`);
 //! - one key has one pass at a time (`queue::tests`);
 //! - a rollout stays within its surge and its unavailability (`controller::deployment::tests`);
 //! - nothing with a living owner is collected (`controller::garbage::tests`).

@@ -261,7 +261,10 @@ impl World {
                 let place = Place { address: Address::of(target), subresource: (*subresource).to_owned() };
                 self.update(&place, body.clone()).map(|_| ())
             }
-            Action::DeleteCollection { .. } | Action::ConfirmOwner { .. } | Action::Note(_) => Ok(()),
+            Action::DeleteCollection { .. }
+            | Action::ConfirmOwner { .. }
+            | Action::ConfirmAbsent { .. }
+            | Action::Note(_) => Ok(()),
         }
     }
 

@@ -99,7 +99,9 @@ fn leftover(observed: &Observed) -> Plan {
         return Plan::nothing();
     }
     let target = Target::namespaced(Kind::Endpoints.resource(), endpoints.namespace(), endpoints.name());
-    Plan::of(vec![Action::Delete(Delete::of(target, Some(endpoints.uid().to_owned())))])
+    let service = Target { resource: Kind::Service.resource(), ..target.clone() };
+    let delete = Delete::of(target, Some(endpoints.uid().to_owned()));
+    Plan::of(vec![Action::ConfirmAbsent { target: service }, Action::Delete(delete)])
 }
 
 fn labels(service: &Service) -> BTreeMap<String, String> {

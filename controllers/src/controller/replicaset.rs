@@ -144,7 +144,9 @@ fn observe(pass: &Pass, owner: Replicated) -> Observed {
     let pods = pass.cache.pods.select(owner.namespace(), |pod| {
         pod.is_controlled_by(owner.uid()) || (pod.controller().is_none() && owner.would_own(pod))
     });
-    let neighbours = neighbours(&pass.cache, &owner);
+    // Only who goes first depends on them.
+    let scales_down = pods.len() > usize::try_from(owner.replicas).unwrap_or(0);
+    let neighbours = if scales_down { neighbours(&pass.cache, &owner) } else { BTreeMap::new() };
     Observed { owner, pods, neighbours, last_failure: pass.last_failure.clone() }
 }
 

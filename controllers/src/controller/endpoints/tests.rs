@@ -78,7 +78,7 @@ fn endpoints_leave_with_their_service_unless_somebody_owns_them() {
         Some(decode(json!({"metadata": {"name": "web", "namespace": "a", "uid": "e", "ownerReferences": owners}})))
     };
     let gone = Observed { service: None, ..observed(stored(json!([])), Vec::new()) };
-    assert!(matches!(&plan(&gone, now()).actions[..], [Action::Delete(_)]));
+    assert!(matches!(&plan(&gone, now()).actions[..], [Action::ConfirmAbsent { .. }, Action::Delete(_)]));
     let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}]);
     let owned = Observed { service: None, ..observed(stored(owner), Vec::new()) };
     assert_eq!(plan(&owned, now()), Plan::nothing());
