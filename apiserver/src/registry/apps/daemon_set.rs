@@ -139,3 +139,100 @@ fn validate_status(new: &Object, _old: &Object) -> Vec<FieldError> {
     }
     errors.into_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{check, check_update, pod_spec, row, stored, with};
+    use super::*;
+
+    fn agent() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "agent"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "a"}},
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "busybox:1"}]}},
+            },
+        })
+    }
+
+    #[test]
+    fn an_agent_in_full() {
+        assert_eq!(
+            stored(&STRATEGY, agent()),
+            json!({
+                "apiVersion": "apps/v1", "kind": "DaemonSet",
+                "metadata": {"name": "agent"},
+                "spec": {
+                    "revisionHistoryLimit": 10,
+                    "selector": {"matchLabels": {"app": "a"}},
+                    "template": {"metadata": {"labels": {"app": "a"}}, "spec": pod_spec()},
+                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+                },
+                "status": {
+                    "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn daemon_sets_are_judged() {
+        check(
+            &STRATEGY,
+            &agent(),
+            &[
+                (
+                    "/spec/template/metadata/labels/app",
+                    json!("b"),
+                    &[
+                        "spec.template.metadata.labels: Invalid value: {\"app\":\"b\"}: `selector` does not match template `labels`",
+                    ],
+                ),
+                (
+                    "/spec/template/spec/restartPolicy",
+                    json!("Never"),
+                    &["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""],
+                ),
+                (
+                    "/spec/updateStrategy",
+                    json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}),
+                    &[
+                        "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
+                    ],
+                ),
+                (
+                    "/spec/updateStrategy",
+                    json!({"type": "Never"}),
+                    &[
+                        "spec.updateStrategy: Unsupported value: {\"type\":\"Never\"}: supported values: \"RollingUpdate\", \"OnDelete\"",
+                    ],
+                ),
+            ],
+        );
+        let moved = with(&agent(), "/spec/template/metadata/labels", json!({"app": "a", "tier": "b"}));
+        check_update(
+            &STRATEGY,
+            &moved,
+            &[(
+                "/spec/selector/matchLabels",
+                json!({"tier": "b"}),
+                &["spec.selector: Invalid value: {\"matchLabels\":{\"tier\":\"b\"}}: field is immutable"],
+            )],
+        );
+    }
+
+    #[test]
+    fn a_row() {
+        let set = with(&stored(&STRATEGY, agent()), "/status/desiredNumberScheduled", json!(3));
+        let set = with(&set, "/spec/template/spec/nodeSelector", json!({"disk": "ssd"}));
+        assert_eq!(
+            row(&STRATEGY, set),
+            ["agent", "3", "0", "0", "0", "0", "disk=ssd", "10m", "c", "busybox:1", "app=a"].map(cell)
+        );
+    }
+
+    fn cell(text: &str) -> Value {
+        text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
+    }
+}

@@ -162,3 +162,64 @@ fn judge_metric(metric: &At<'_>, errors: &mut Errors) {
         errors.invalid(&utilization, "must be greater than 0");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{check, row, stored, with};
+    use super::*;
+
+    fn scaler() -> Value {
+        json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 5},
+        })
+    }
+
+    #[test]
+    fn the_processor_is_watched_unless_told_otherwise() {
+        let spec = stored(&STRATEGY, scaler())["spec"].clone();
+        assert_eq!(spec["minReplicas"], 1);
+        assert_eq!(
+            spec["metrics"],
+            json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}])
+        );
+    }
+
+    #[test]
+    fn scalers_are_judged() {
+        check(
+            &STRATEGY,
+            &scaler(),
+            &[
+                (
+                    "/spec/minReplicas",
+                    json!(0),
+                    &["spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"],
+                ),
+                (
+                    "/spec/minReplicas",
+                    json!(6),
+                    &["spec.maxReplicas: Invalid value: 5: must be greater than or equal to `minReplicas`"],
+                ),
+                ("/spec/scaleTargetRef/name", json!(""), &["spec.scaleTargetRef.name: Required value"]),
+                (
+                    "/spec/metrics",
+                    json!([{"type": "Resource"}]),
+                    &[
+                        "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_row() {
+        let measured = json!({"currentReplicas": 2, "currentMetrics": [
+            {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 90}}},
+        ]});
+        let cells = row(&STRATEGY, with(&stored(&STRATEGY, scaler()), "/status", measured));
+        assert_eq!(json!(cells), json!(["web", "Deployment/web", "cpu: 90%/80%", "1", 5, 2, "10m"]));
+    }
+}

@@ -114,3 +114,85 @@ fn validate_create(cron: &Object) -> Vec<FieldError> {
     }
     errors.into_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{check, row, stored, with};
+    use super::*;
+
+    fn nightly() -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "CronJob",
+            "metadata": {"name": "nightly"},
+            "spec": {
+                "schedule": "0 3 * * *",
+                "jobTemplate": {"spec": {"template": {"spec": {
+                    "containers": [{"name": "c", "image": "busybox:1"}], "restartPolicy": "Never",
+                }}}},
+            },
+        })
+    }
+
+    #[test]
+    fn defaults() {
+        let stored = stored(&STRATEGY, nightly());
+        let mut spec = stored["spec"].clone();
+        let job = spec.as_object_mut().and_then(|spec| spec.remove("jobTemplate")).unwrap_or_default();
+        assert_eq!(
+            spec,
+            json!({
+                "schedule": "0 3 * * *", "concurrencyPolicy": "Allow", "suspend": false,
+                "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1,
+            })
+        );
+        assert_eq!(job["spec"]["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+        assert_eq!(job["spec"]["backoffLimit"], Value::Null, "a job's own defaults come with the job");
+    }
+
+    #[test]
+    fn cron_jobs_are_judged() {
+        check(
+            &STRATEGY,
+            &nightly(),
+            &[
+                ("/spec/schedule", json!(""), &["spec.schedule: Required value"]),
+                ("/spec/timeZone", json!("Mars"), &["spec.timeZone: Invalid value: \"Mars\": unknown time zone Mars"]),
+                (
+                    "/spec/concurrencyPolicy",
+                    json!("Maybe"),
+                    &[
+                        "spec.concurrencyPolicy: Unsupported value: \"Maybe\": supported values: \"Allow\", \"Forbid\", \"Replace\"",
+                    ],
+                ),
+                (
+                    "/spec/startingDeadlineSeconds",
+                    json!(-1),
+                    &["spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0"],
+                ),
+                (
+                    "/spec/jobTemplate/spec/manualSelector",
+                    json!(true),
+                    &[
+                        "spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: \"nil\", \"false\"",
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_row() {
+        let cron = with(&stored(&STRATEGY, nightly()), "/status/lastScheduleTime", json!("2026-01-01T00:08:00Z"));
+        let cells = row(&STRATEGY, cron);
+        assert_eq!(
+            cells[1..7],
+            ["0 3 * * *", "<none>", "False"]
+                .map(Value::from)
+                .into_iter()
+                .chain([json!(0), json!("2m"), json!("10m")])
+                .collect::<Vec<_>>()
+        );
+    }
+}

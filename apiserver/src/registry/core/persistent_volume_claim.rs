@@ -191,3 +191,71 @@ fn mask(new: &mut Map<String, Value>, old: &Map<String, Value>, bound: bool) {
         put("resources");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{check, row, stored, update_faults, with};
+    use super::*;
+
+    fn claim() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        })
+    }
+
+    #[test]
+    fn a_claim_in_full() {
+        let expected = with(&claim(), "/spec/volumeMode", json!("Filesystem"));
+        assert_eq!(stored(&STRATEGY, claim()), with(&expected, "/status/phase", json!("Pending")));
+    }
+
+    #[test]
+    fn claims_are_judged() {
+        check(
+            &STRATEGY,
+            &claim(),
+            &[
+                (
+                    "/spec/accessModes",
+                    json!([]),
+                    &["spec.accessModes: Required value: at least 1 access mode is required"],
+                ),
+                (
+                    "/spec/accessModes",
+                    json!(["ReadWriteOncePod", "ReadWriteOnce"]),
+                    &["spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"],
+                ),
+                ("/spec/resources", json!({}), &["spec.resources[storage]: Required value"]),
+                (
+                    "/spec/resources/requests/storage",
+                    json!("0"),
+                    &["spec.resources[storage]: Invalid value: \"0\": must be greater than zero"],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_bound_claim_may_grow_and_nothing_else() {
+        let bound =
+            with(&stored(&STRATEGY, claim()), "/status", json!({"phase": "Bound", "capacity": {"storage": "1Gi"}}));
+        let change = |pointer: &str, value: Value| update_faults(&STRATEGY, &bound, with(&bound, pointer, value));
+        assert_eq!(change("/spec/resources/requests/storage", json!("2Gi")), [""; 0]);
+        let shrunk = change("/spec/resources/requests/storage", json!("512Mi"));
+        assert_eq!(shrunk, ["spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"]);
+        let moved = change("/spec/accessModes", json!(["ReadOnlyMany"]));
+        assert!(moved[0].starts_with("spec: Forbidden: spec is immutable after creation except"), "{moved:?}");
+    }
+
+    #[test]
+    fn a_row() {
+        let bound = with(&stored(&STRATEGY, claim()), "/spec/volumeName", json!("pv1"));
+        let status = json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}});
+        assert_eq!(
+            row(&STRATEGY, with(&bound, "/status", status)),
+            ["data", "Bound", "pv1", "1Gi", "RWO", "", "<unset>", "10m", "Filesystem"]
+        );
+    }
+}

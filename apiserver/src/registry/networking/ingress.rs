@@ -173,3 +173,69 @@ fn parameters(class: &Object) -> String {
     let group = if part("apiGroup").is_empty() { String::new() } else { format!(".{}", part("apiGroup")) };
     format!("{}{group}/{}", part("kind"), part("name"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{check, row, stored, with};
+    use super::*;
+
+    fn ingress() -> Value {
+        let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+            "metadata": {"name": "web"},
+            "spec": {"rules": [{"host": "a.example", "http": {"paths": [
+                {"path": "/", "pathType": "Prefix", "backend": backend},
+            ]}}]},
+        })
+    }
+
+    #[test]
+    fn ingresses_are_judged() {
+        const PATH: &str = "/spec/rules/0/http/paths/0";
+        let at = |rest: &str| format!("{PATH}/{rest}");
+        check(
+            &STRATEGY,
+            &ingress(),
+            &[
+                (
+                    "/spec",
+                    json!({}),
+                    &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"],
+                ),
+                (
+                    "/spec/rules/0/host",
+                    json!("10.0.0.1"),
+                    &["spec.rules[0].host: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"],
+                ),
+                (
+                    &at("path"),
+                    json!("x"),
+                    &["spec.rules[0].http.paths[0].path: Invalid value: \"x\": must be an absolute path"],
+                ),
+                (
+                    &at("backend"),
+                    json!({}),
+                    &[
+                        "spec.rules[0].http.paths[0].backend: Required value: either `service` or `resource` must be specified",
+                    ],
+                ),
+                (
+                    &at("backend/service/port"),
+                    json!({}),
+                    &[
+                        "spec.rules[0].http.paths[0].backend.service.port: Required value: port name or number is required",
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_row() {
+        let ingress = with(&stored(&STRATEGY, ingress()), "/status/loadBalancer/ingress", json!([{"ip": "1.2.3.4"}]));
+        assert_eq!(row(&STRATEGY, ingress), ["web", "<none>", "a.example", "1.2.3.4", "80", "10m"]);
+    }
+}

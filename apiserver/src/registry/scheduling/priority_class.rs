@@ -72,3 +72,56 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
     errors.immutable(&At::top(new, "preemptionPolicy"), &At::top(old, "preemptionPolicy"));
     errors.into_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{check, check_update, row, stored};
+    use super::*;
+
+    fn class() -> Value {
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    }
+
+    #[test]
+    fn classes_are_judged() {
+        check(
+            &STRATEGY,
+            &class(),
+            &[
+                (
+                    "/value",
+                    json!(1_000_000_001),
+                    &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+                ),
+                (
+                    "/metadata/name",
+                    json!("system-x"),
+                    &[
+                        "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use \
+                       only. error: system-x is not a known system priority class",
+                    ],
+                ),
+            ],
+        );
+        check_update(
+            &STRATEGY,
+            &class(),
+            &[
+                ("/value", json!(1), &["value: Forbidden: may not be changed in an update."]),
+                (
+                    "/preemptionPolicy",
+                    json!("Never"),
+                    &["preemptionPolicy: Invalid value: \"Never\": field is immutable"],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_row() {
+        let cells = row(&STRATEGY, stored(&STRATEGY, class()));
+        assert_eq!(json!(cells), json!(["high", 1000, false, "10m", "PreemptLowerPriority"]));
+    }
+}
