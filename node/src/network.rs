@@ -9,6 +9,7 @@
 //! Everything happens in the network namespace of the calling process (or thread, in tests): a node that lives in a
 //! namespace of its own is started inside it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ use self::pods::PodNetwork;
 use crate::cni;
 use crate::dns::{self, DnsError};
 use crate::proxy::Viewpoint;
-use crate::proxy::ruleset::Constants;
+use crate::proxy::nft::{self, NftError};
+use crate::proxy::ruleset::{self, Constants};
 
 pub mod catalog;
 pub mod dataplane;
@@ -81,6 +83,14 @@ pub enum StartError {
     CniInstall(#[from] cni::InstallError),
     #[error(transparent)]
     CniSocket(#[from] cni::server::SocketError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    #[error(transparent)]
+    Rules(#[from] NftError),
 }
 
 impl Config {
@@ -176,6 +186,23 @@ impl Network {
         let pods = Arc::new(PodNetwork { ipam, netlink, dataplane: dataplane.clone(), mtu, source });
         serve_cni(&config.cni, pods, env, scope)?;
         Ok(Handle { dataplane, catalog, dns })
+    }
+}
+
+impl Network {
+    /// Take away what a stopped network left in the kernel on purpose, so that pods outlive the agent: rules, routes to
+    /// other nodes, the DNS address. For machines that stop being a node.
+    pub async fn remove(config: &Config, env: &Env, scope: &Scope) -> Result<(), RemoveError> {
+        let netlink = netlink::open(scope)?;
+        for (range, next_hop, error) in routes::sync(&netlink, &BTreeMap::new()).await? {
+            tracing::warn!(%range, %next_hop, %error, "a route stays");
+        }
+        if let Some(dns) = &config.dns {
+            let lo = netlink::index_of(&netlink, "lo").await?;
+            netlink::remove_host_address(&netlink, lo, dns.address).await?;
+        }
+        nft::run(&env.clock, &ruleset::removal()).await?;
+        Ok(())
     }
 }
 

@@ -291,3 +291,6 @@ fn addresses(name: &Name, kind: RecordType, all: impl IntoIterator<Item = IpAddr
     let unique: std::collections::BTreeSet<IpAddr> = all.into_iter().filter(asked).collect();
     unique.into_iter().map(|address| address_record(name, address)).collect()
 }
+
+#[cfg(test)]
+mod tests;

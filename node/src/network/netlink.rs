@@ -9,9 +9,10 @@ use nix::sched::{CloneFlags, setns};
 use quorate_env::Scope;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressScope};
 use rtnetlink::packet_route::link::LinkAttribute;
-use rtnetlink::{LinkUnspec, new_connection};
+use rtnetlink::{AddressMessageBuilder, LinkUnspec, new_connection};
 
 const ENODEV: i32 = 19;
+const EADDRNOTAVAIL: i32 = 99;
 const EEXIST: i32 = 17;
 const ESRCH: i32 = 3;
 
@@ -137,6 +138,19 @@ pub async fn add_host_address(handle: &rtnetlink::Handle, index: u32, address: I
     match request.execute().await {
         Err(error) if NetlinkError::errno(&error) == Some(EEXIST) => Ok(()),
         outcome => outcome.doing("add an address"),
+    }
+}
+
+/// Nothing happens when it is not there.
+pub async fn remove_host_address(
+    handle: &rtnetlink::Handle,
+    index: u32,
+    address: Ipv4Addr,
+) -> Result<(), NetlinkError> {
+    let message = AddressMessageBuilder::<Ipv4Addr>::new().index(index).address(address, 32).build();
+    match handle.address().del(message).execute().await {
+        Err(error) if NetlinkError::errno(&error) == Some(EADDRNOTAVAIL) => Ok(()),
+        outcome => outcome.doing("remove an address"),
     }
 }
 

@@ -15,7 +15,7 @@ pub struct PoolId(pub u32);
 /// The pool that drops: a front of policy `Local` without an endpoint on this node.
 pub const DROP_POOL: PoolId = PoolId(1);
 
-/// Names one endpoint of one pool with session affinity.
+/// Names one endpoint of one pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId(pub u32);
 
@@ -48,9 +48,9 @@ pub enum Key {
     BlockedNodePort(Protocol, u16),
     Pool(PoolId),
     Slot(PoolId, u16),
-    StickySlot(PoolId, u16),
-    StickyAddress(EndpointId),
-    StickyLive(EndpointId),
+    Address(EndpointId),
+    /// An endpoint that clients may stick to.
+    Sticky(EndpointId),
     /// A pod that may be sent back to itself by the proxy.
     Hairpin(Ipv4Addr),
     /// A cluster IP of some service: its other ports are refused.
@@ -110,9 +110,8 @@ impl Key {
             Self::BlockedNodePort(..) => "blocked_node_ports",
             Self::Pool(..) => "pools",
             Self::Slot(..) => "slots",
-            Self::StickySlot(..) => "sticky_slots",
-            Self::StickyAddress(..) => "sticky_address",
-            Self::StickyLive(..) => "sticky_live",
+            Self::Address(..) => "addresses",
+            Self::Sticky(..) => "sticky",
             Self::Hairpin(..) => "hairpin",
             Self::ClusterAddress(..) => "cluster_addresses",
             Self::Pods(..) => "pods",
@@ -135,9 +134,8 @@ impl Key {
             | Self::BlockedNodePort(..)
             | Self::Pool(..)
             | Self::Slot(..)
-            | Self::StickySlot(..)
-            | Self::StickyAddress(..)
-            | Self::StickyLive(..)
+            | Self::Address(..)
+            | Self::Sticky(..)
             | Self::Hairpin(..)
             | Self::ClusterAddress(..)
             | Self::Pods(..)
@@ -160,8 +158,8 @@ impl fmt::Display for Key {
             | Self::HostPort(protocol, port)
             | Self::BlockedNodePort(protocol, port) => write!(f, "{} . {port}", protocol.lower()),
             Self::Pool(id) => write!(f, "{:#x}", id.0),
-            Self::Slot(id, slot) | Self::StickySlot(id, slot) => write!(f, "{:#x} . {slot}", id.0),
-            Self::StickyAddress(id) | Self::StickyLive(id) => write!(f, "{:#x}", id.0),
+            Self::Slot(id, slot) => write!(f, "{:#x} . {slot}", id.0),
+            Self::Address(id) | Self::Sticky(id) => write!(f, "{:#x}", id.0),
             Self::Hairpin(address) => write!(f, "{address} . {address}"),
             Self::ClusterAddress(address) => write!(f, "{address}"),
             Self::Pods(net) | Self::LocalPods(net) => write!(f, "{net}"),

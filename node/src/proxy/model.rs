@@ -173,16 +173,14 @@ impl Model {
         };
         elements.insert(Key::Pool(id), Value::Chain(chain));
         for (slot, backend) in (0..endpoints).zip(&slots) {
-            if pool.affinity.is_none() {
-                elements.insert(Key::Slot(id, slot), Value::Backend(*backend));
-                continue;
-            }
             let endpoint = EndpointId(self.endpoint_ids.of(&(name.clone(), *backend)));
-            elements.insert(Key::StickySlot(id, slot), Value::Endpoint(endpoint));
-            elements.insert(Key::StickyAddress(endpoint), Value::Backend(*backend));
-            elements.insert(Key::StickyLive(endpoint), Value::Present);
+            elements.insert(Key::Slot(id, slot), Value::Endpoint(endpoint));
+            elements.insert(Key::Address(endpoint), Value::Backend(*backend));
+            if pool.affinity.is_some() {
+                elements.insert(Key::Sticky(endpoint), Value::Present);
+            }
         }
-        self.endpoint_ids.retain_in(name, |backend| pool.affinity.is_some() && pool.backends.contains(backend));
+        self.endpoint_ids.retain_in(name, |backend| pool.backends.contains(backend));
         self.slots.insert(name.clone(), slots);
     }
 
@@ -349,3 +347,6 @@ impl Ids<(PoolName, Backend)> {
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
+
+#[cfg(test)]
+mod tests;

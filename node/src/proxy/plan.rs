@@ -220,9 +220,8 @@ impl Key {
             | Key::BlockedNodePort(..)
             | Key::Pool(..)
             | Key::Slot(..)
-            | Key::StickySlot(..)
-            | Key::StickyAddress(..)
-            | Key::StickyLive(..)
+            | Key::Address(..)
+            | Key::Sticky(..)
             | Key::Hairpin(..)
             | Key::ClusterAddress(..)
             | Key::Pods(..)
@@ -258,3 +257,6 @@ impl From<HostProtocol> for Protocol {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,15 +53,16 @@ fn declarations() -> String {
         ("map", "blocked", format!("{front} : verdict;")),
         ("map", "blocked_node_ports", format!("{node_front} : verdict;")),
         ("map", "pools", "type mark : verdict;".to_owned()),
-        ("map", "slots", format!("{slot} : ip daddr . th dport;")),
-        ("map", "sticky_slots", format!("{slot} : meta mark;")),
-        ("map", "sticky_address", "typeof meta mark : ip daddr . th dport;".to_owned()),
-        ("set", "sticky_live", "type mark;".to_owned()),
+        ("map", "slots", format!("{slot} : meta mark;")),
+        ("map", "addresses", "type mark : ipv4_addr . inet_service;".to_owned()),
+        ("set", "sticky", "type mark;".to_owned()),
         ("set", "hairpin", "type ipv4_addr . ipv4_addr;".to_owned()),
         ("set", "cluster_addresses", "type ipv4_addr;".to_owned()),
         ("set", "pods", "type ipv4_addr; flags interval;".to_owned()),
         ("set", "local_pods", "type ipv4_addr; flags interval;".to_owned()),
     ];
+    // Names of packet fields only where there is no other way (`numgen`): nft 1.0.6 cannot take the ports of `typeof`
+    // out of the kernel again, and then refuses every later transaction with rules.
     let mut text = format!("add table {TABLE}\n");
     for (kind, name, declaration) in &containers {
         line(&mut text, &format!("add {kind} {TABLE} {name} {{ {declaration} }}"));
@@ -71,7 +72,7 @@ fn declarations() -> String {
     line(
         &mut text,
         &format!(
-            "add map {TABLE} affinity {{ typeof {CLIENT_FRONT} : meta mark; flags dynamic,timeout; \
+            "add map {TABLE} affinity {{ type ipv4_addr . ipv4_addr . inet_proto . inet_service : mark; flags dynamic,timeout; \
          timeout 3h; size {MAX_AFFINITY_ENTRIES}; }}"
         ),
     );
@@ -83,7 +84,7 @@ fn chains(constants: &Constants) -> Vec<(&'static str, &'static str, Vec<String>
     let mark_outsider = format!("ct mark set ct mark | {MASQUERADE_BIT:#x}");
     let mut chains = vec![
         ("deny", "", vec!["meta l4proto tcp reject with tcp reset".into(), "reject".into()]),
-        ("stuck", "", vec![format!("{HAS_PORTS} dnat ip to meta mark map @sticky_address")]),
+        ("endpoint", "", vec![format!("{HAS_PORTS} dnat ip to meta mark map @addresses")]),
         ("pool", "", vec!["meta mark vmap @pools".into()]),
         ("masqueraded_pool", "", vec![mark_outsider.clone(), "goto pool".into()]),
         ("cluster_ip", "", vec![format!("{OUTSIDER} {mark_outsider}"), "goto pool".into()]),
@@ -151,16 +152,16 @@ fn hook_chains() -> Vec<(&'static str, &'static str, Vec<String>)> {
 fn pool_chain(chain: Chain) -> Vec<String> {
     match chain {
         Chain::Random { endpoints } => {
-            vec![format!("{HAS_PORTS} dnat ip to meta mark . numgen random mod {endpoints} map @slots")]
+            vec![format!("meta mark set meta mark . numgen random mod {endpoints} map @slots goto endpoint")]
         }
         Chain::Sticky { endpoints, timeout } => {
-            let seconds = timeout.as_secs();
+            let remember = format!("update @affinity {{ {CLIENT_FRONT} timeout {}s : meta mark }}", timeout.as_secs());
             vec![
-                format!("meta mark set {CLIENT_FRONT} map @affinity meta mark @sticky_live goto stuck"),
+                format!("meta mark set {CLIENT_FRONT} map @affinity meta mark @sticky {remember} goto endpoint"),
                 "jump pool_again".into(),
-                format!("meta mark set meta mark . numgen random mod {endpoints} map @sticky_slots"),
-                format!("update @affinity {{ {CLIENT_FRONT} timeout {seconds}s : meta mark }}"),
-                "goto stuck".into(),
+                // An update would only prolong an entry that leads to an endpoint that went away.
+                format!("delete @affinity {{ {CLIENT_FRONT} : meta mark }}"),
+                format!("meta mark set meta mark . numgen random mod {endpoints} map @slots {remember} goto endpoint"),
             ]
         }
     }
@@ -179,9 +180,10 @@ pub enum Reload {
 pub fn full_load(constants: &Constants, content: &Delta, reload: Reload) -> String {
     let mut text = format!("add table {TABLE}\n");
     text.push_str(match reload {
-        Reload::Keep => "flush table ip quorate\n",
-        Reload::Replace => "delete table ip quorate\n",
+        Reload::Keep => "flush",
+        Reload::Replace => "delete",
     });
+    line(&mut text, &format!(" table {TABLE}"));
     text.push_str(&declarations());
     for (name, hook, _) in chains(constants) {
         let body = if hook.is_empty() { String::new() } else { format!(" {{ {hook} }}") };
@@ -196,6 +198,12 @@ pub fn full_load(constants: &Constants, content: &Delta, reload: Reload) -> Stri
     }
     add_elements(&mut text, &content.added);
     text
+}
+
+/// A transaction after which nothing of ours is left.
+pub fn removal() -> String {
+    // Without the first statement it fails when there is no table.
+    format!("add table {TABLE}\ndelete table {TABLE}\n")
 }
 
 /// A transaction for a change. Chains of `known` exist already.
@@ -246,3 +254,6 @@ fn statements(text: &mut String, verb: &str, elements: &BTreeMap<&str, Vec<Strin
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
