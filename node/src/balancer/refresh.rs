@@ -18,19 +18,7 @@ const PAUSE_JITTER: f64 = 0.2;
 
 #[derive(Debug, Deserialize)]
 struct Members {
-    members: Vec<Member>,
-}
-
-/// A member as the cluster lists it: by address alone, or with more about it.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Member {
-    Address(String),
-    #[serde(rename_all = "camelCase")]
-    Described {
-        #[serde(alias = "api", alias = "apiAddr", alias = "address")]
-        api_address: String,
-    },
+    members: Vec<String>,
 }
 
 /// Refresh the balancer's members until the scope ends.
@@ -51,7 +39,7 @@ pub fn start(handle: Handle, client: Client, env: Env, scope: &Scope) {
 async fn members(client: &Client) -> Result<Vec<String>, kube::Error> {
     let request = http::Request::get("/quorate/v1/members").body(Vec::new()).map_err(kube::Error::HttpError)?;
     match client.request::<Members>(request).await {
-        Ok(list) => Ok(list.members.into_iter().map(Member::into_address).collect()),
+        Ok(list) => Ok(list.members),
         Err(_) => endpoints(client).await,
     }
 }
@@ -79,25 +67,9 @@ fn host_and_port(address: &str, port: i32) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
 
-impl Member {
-    fn into_address(self) -> String {
-        match self {
-            Self::Address(address) | Self::Described { api_address: address } => address,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn members_are_read_as_addresses_or_with_more_about_them() {
-        let text = r#"{"members":["10.0.0.1:6443",{"name":"m2","apiAddress":"10.0.0.2:6443","alive":true}]}"#;
-        let list: Members = serde_json::from_str(text).unwrap();
-        let addresses: Vec<String> = list.members.into_iter().map(Member::into_address).collect();
-        assert_eq!(addresses, ["10.0.0.1:6443", "10.0.0.2:6443"]);
-    }
 
     #[test]
     fn endpoints_of_the_kubernetes_service_are_members_when_ready() {

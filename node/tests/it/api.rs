@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 type ResponseBody = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 
 #[derive(Debug, Clone)]
-pub struct FakeApi(Arc<Shared>);
+pub(crate) struct FakeApi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -38,9 +38,9 @@ impl Default for FakeApi {
 
 impl FakeApi {
     /// Create or replace an object of the plural `kind`.
-    pub fn put(&self, kind: &str, mut object: Value) {
+    pub(crate) fn put(&self, kind: &str, mut object: Value) {
         self.change(|state| {
-            let key = (kind.to_owned(), format!("{}/{}", object["metadata"]["namespace"], object["metadata"]["name"]));
+            let key = key(kind, object["metadata"]["namespace"].as_str(), object["metadata"]["name"].as_str());
             object["metadata"]["resourceVersion"] = json!((state.log.len() + 1).to_string());
             let verb = if state.objects.contains_key(&key) { "MODIFIED" } else { "ADDED" };
             state.objects.insert(key, object.clone());
@@ -48,10 +48,9 @@ impl FakeApi {
         });
     }
 
-    pub fn delete(&self, kind: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&self, kind: &str, namespace: Option<&str>, name: &str) {
         self.change(|state| {
-            let key = (kind.to_owned(), format!("{}/{}", json!(namespace), json!(name)));
-            let mut object = state.objects.remove(&key).expect("the object exists");
+            let mut object = state.objects.remove(&key(kind, namespace, Some(name))).expect("the object exists");
             object["metadata"]["resourceVersion"] = json!((state.log.len() + 1).to_string());
             state.log.push((kind.to_owned(), json!({"type": "DELETED", "object": object})));
         });
@@ -64,7 +63,7 @@ impl FakeApi {
     }
 
     /// A client of this API; to be made inside of the runtime that uses it.
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
@@ -109,4 +108,8 @@ impl FakeApi {
         });
         StreamBody::new(events.boxed()).boxed_unsync()
     }
+}
+
+fn key(kind: &str, namespace: Option<&str>, name: Option<&str>) -> (String, String) {
+    (kind.to_owned(), format!("{}/{}", namespace.unwrap_or_default(), name.expect("objects have names")))
 }

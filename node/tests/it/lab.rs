@@ -20,22 +20,22 @@ use serde_json::{Value, json};
 use crate::api::FakeApi;
 
 /// How long a condition may take to become true.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 /// An attempt to connect that gets no answer is over after this.
-pub const SILENCE: Duration = Duration::from_millis(700);
-pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
+pub(crate) const SILENCE: Duration = Duration::from_millis(700);
+pub(crate) const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A network namespace that goes away with its value.
 #[derive(Debug)]
-pub struct Namespace {
-    pub name: String,
+pub(crate) struct Namespace {
+    pub(crate) name: String,
 }
 
 impl Namespace {
-    pub fn new(purpose: &str) -> Self {
+    pub(crate) fn new(purpose: &str) -> Self {
         assert!(nix::unistd::geteuid().is_root(), "these tests make network namespaces: run them as root");
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("qtest-{}-{number}-{purpose}", std::process::id());
@@ -43,16 +43,16 @@ impl Namespace {
         Self { name }
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.name)
     }
 
     /// Run `work` inside, on a thread of its own.
-    pub fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.spawn(work).join().expect("the work inside the namespace succeeds")
     }
 
-    pub fn spawn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    pub(crate) fn spawn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let file = std::fs::File::open(self.path()).expect("the namespace exists");
         std::thread::spawn(move || {
             setns(file, CloneFlags::CLONE_NEWNET).expect("root may enter a namespace");
@@ -61,7 +61,7 @@ impl Namespace {
     }
 
     /// Run `ip` inside.
-    pub fn ip(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         run(&[&["ip", "-n", &self.name], arguments].concat())
     }
 }
@@ -75,7 +75,7 @@ impl Drop for Namespace {
     }
 }
 
-pub fn run(command: &[&str]) -> String {
+pub(crate) fn run(command: &[&str]) -> String {
     let output = Command::new(command[0]).args(&command[1..]).output().expect("the command can be started");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {complaint}");
@@ -83,7 +83,7 @@ pub fn run(command: &[&str]) -> String {
 }
 
 /// Await `condition`, and say what the last look showed when it does not come true.
-pub fn eventually<T, E: std::fmt::Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+pub(crate) fn eventually<T, E: std::fmt::Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let rounds = PATIENCE.as_millis() / POLL.as_millis();
     let mut last = None;
     for _ in 0..rounds {
@@ -98,13 +98,13 @@ pub fn eventually<T, E: std::fmt::Debug>(what: &str, mut look: impl FnMut() -> R
 
 /// The switch that nodes hang on; outside clients are here too.
 #[derive(Debug)]
-pub struct Room {
-    pub switch: Namespace,
-    pub api: FakeApi,
+pub(crate) struct Room {
+    pub(crate) switch: Namespace,
+    pub(crate) api: FakeApi,
 }
 
 impl Room {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let switch = Namespace::new("switch");
         switch.ip(&["link", "set", "lo", "up"]);
         switch.ip(&["link", "add", "br0", "type", "bridge"]);
@@ -114,7 +114,7 @@ impl Room {
     }
 
     /// A node with the network running, and its Node object.
-    pub fn node(&self, number: u8) -> Node {
+    pub(crate) fn node(&self, number: u8) -> Node {
         let namespace = Namespace::new(&format!("n{number}"));
         let address = Ipv4Addr::new(172, 31, 0, 10 + number);
         let port = format!("p{number}");
@@ -164,8 +164,8 @@ fn node_config(number: u8, address: Ipv4Addr, dir: &Path) -> Config {
 
 /// The network part in its own thread inside of a namespace.
 #[derive(Debug)]
-pub struct Agent {
-    pub handle: Handle,
+pub(crate) struct Agent {
+    pub(crate) handle: Handle,
     scope: Scope,
     thread: Option<JoinHandle<()>>,
 }
@@ -198,34 +198,64 @@ impl Drop for Agent {
 }
 
 #[derive(Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// Ends before the namespace does.
-    pub agent: Option<Agent>,
-    pub namespace: Namespace,
-    pub address: Ipv4Addr,
+    agent: Option<Agent>,
+    pub(crate) namespace: Namespace,
+    pub(crate) address: Ipv4Addr,
     dir: tempfile::TempDir,
     number: u8,
 }
 
 impl Node {
-    pub fn restart(&mut self, api: &FakeApi) {
-        self.agent = None;
-        let config = node_config(self.number, self.address, self.dir.path());
-        self.agent = Some(Agent::start(&self.namespace, config, api.clone()));
+    pub(crate) fn restart(&mut self, api: &FakeApi) {
+        self.stop();
+        self.agent = Some(Agent::start(&self.namespace, self.config(), api.clone()));
     }
 
-    pub fn handle(&self) -> &Handle {
+    pub(crate) fn stop(&mut self) {
+        self.agent = None;
+    }
+
+    /// Take away what the stopped agent left.
+    pub(crate) fn remove(&self) {
+        let config = self.config();
+        self.namespace.inside(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let scope = Scope::root("removal");
+                Network::remove(&config, &Env::real(), &scope).await.expect("all can be removed");
+                assert_eq!(scope.close(PATIENCE).await, Vec::<String>::new());
+            });
+        });
+    }
+
+    pub(crate) fn tables(&self) -> String {
+        run(&["ip", "netns", "exec", &self.namespace.name, "nft", "list", "tables"])
+    }
+
+    fn config(&self) -> Config {
+        node_config(self.number, self.address, self.dir.path())
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
         &self.agent.as_ref().expect("the agent runs").handle
     }
 
     /// Wait until the first rules are in force.
-    pub fn loaded(&self) {
+    pub(crate) fn loaded(&self) {
         let progress = self.handle().progress();
         eventually("first rules", || if progress.borrow().generation > 0 { Ok(()) } else { Err("nothing loaded") });
     }
 
     /// Call the CNI plugin as a runtime does.
-    pub fn cni(&self, command: &str, sandbox: &str, namespace: Option<&Path>, runtime: Value) -> Result<Value, Value> {
+    pub(crate) fn cni(
+        &self,
+        command: &str,
+        sandbox: &str,
+        namespace: Option<&Path>,
+        runtime: Value,
+    ) -> Result<Value, Value> {
         let mut environment = BTreeMap::from([
             ("CNI_COMMAND".to_owned(), command.to_owned()),
             ("CNI_CONTAINERID".to_owned(), sandbox.to_owned()),
@@ -245,11 +275,11 @@ impl Node {
     }
 
     /// A pod: a namespace that the CNI plugin has connected.
-    pub fn pod(&self, name: &str) -> Pod {
+    pub(crate) fn pod(&self, name: &str) -> Pod {
         self.pod_with(name, json!({}))
     }
 
-    pub fn pod_with(&self, name: &str, runtime: Value) -> Pod {
+    pub(crate) fn pod_with(&self, name: &str, runtime: Value) -> Pod {
         let namespace = Namespace::new(name);
         let result = eventually("CNI ADD", || self.cni("ADD", name, Some(&namespace.path()), runtime.clone()));
         let address = result["ips"][0]["address"].as_str().unwrap().trim_end_matches("/32").parse().unwrap();
@@ -258,26 +288,26 @@ impl Node {
 }
 
 #[derive(Debug)]
-pub struct Pod {
-    pub namespace: Namespace,
-    pub address: Ipv4Addr,
-    pub name: String,
-    pub node: String,
-    pub result: Value,
+pub(crate) struct Pod {
+    pub(crate) namespace: Namespace,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) name: String,
+    pub(crate) node: String,
+    pub(crate) result: Value,
 }
 
 impl Pod {
     /// Answer on TCP and UDP with the own name and the client's address, until the process ends.
-    pub fn serve(&self, port: u16) {
+    pub(crate) fn serve(&self, port: u16) {
         serve(&self.namespace, &self.name, port);
     }
 
-    pub fn endpoint(&self) -> Value {
+    pub(crate) fn endpoint(&self) -> Value {
         json!({"addresses": [self.address.to_string()], "conditions": {"ready": true}, "nodeName": self.node})
     }
 }
 
-pub fn serve(namespace: &Namespace, name: &str, port: u16) {
+pub(crate) fn serve(namespace: &Namespace, name: &str, port: u16) {
     let text = name.to_owned();
     let (tcp, udp) = namespace.inside(move || {
         let any = (Ipv4Addr::UNSPECIFIED, port);
@@ -302,9 +332,9 @@ pub fn serve(namespace: &Namespace, name: &str, port: u16) {
 }
 
 /// Who answered, and as whom it saw the client.
-pub type Seen = (String, String);
+pub(crate) type Seen = (String, String);
 
-pub fn ask_tcp(from: &Namespace, to: impl Into<Ipv4Addr>, port: u16) -> Result<Seen, std::io::ErrorKind> {
+pub(crate) fn ask_tcp(from: &Namespace, to: impl Into<Ipv4Addr>, port: u16) -> Result<Seen, std::io::ErrorKind> {
     let to = SocketAddr::V4(SocketAddrV4::new(to.into(), port));
     from.inside(move || {
         let mut stream = TcpStream::connect_timeout(&to, SILENCE).map_err(|error| error.kind())?;
@@ -316,7 +346,7 @@ pub fn ask_tcp(from: &Namespace, to: impl Into<Ipv4Addr>, port: u16) -> Result<S
 }
 
 /// A UDP client that keeps its port.
-pub fn udp_client(from: &Namespace) -> UdpSocket {
+pub(crate) fn udp_client(from: &Namespace) -> UdpSocket {
     from.inside(|| {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         socket.set_read_timeout(Some(SILENCE)).unwrap();
@@ -324,7 +354,7 @@ pub fn udp_client(from: &Namespace) -> UdpSocket {
     })
 }
 
-pub fn ask_udp(socket: &UdpSocket, to: Ipv4Addr, port: u16) -> Result<Seen, std::io::ErrorKind> {
+pub(crate) fn ask_udp(socket: &UdpSocket, to: Ipv4Addr, port: u16) -> Result<Seen, std::io::ErrorKind> {
     socket.send_to(b"?", (to, port)).map_err(|error| error.kind())?;
     let mut buffer = [0; 128];
     let (length, _) = socket.recv_from(&mut buffer).map_err(|error| error.kind())?;

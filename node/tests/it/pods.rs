@@ -30,7 +30,7 @@ fn a_pod_has_a_host_route_a_neighbour_and_the_uplinks_mtu() {
     let a = n1.pod("a");
     let routes = a.namespace.ip(&["route"]);
     assert!(routes.contains("default via 169.254.1.1 dev eth0"), "{routes}");
-    assert!(routes.contains("169.254.1.1 dev eth0 scope link"), "{routes}");
+    assert!(routes.contains("169.254.1.1 dev eth0 proto static scope link"), "{routes}");
     let neighbours = a.namespace.ip(&["neigh"]);
     assert!(neighbours.contains("169.254.1.1 dev eth0 lladdr ee:ee:ee:ee:ee:ee PERMANENT"), "{neighbours}");
     let link = a.namespace.ip(&["addr", "show", "dev", "eth0"]);
@@ -114,7 +114,7 @@ fn routes_follow_the_nodes() {
     eventually("the route appears", || route(Some("via 172.31.0.17")));
     room.api.put("nodes", node("172.31.0.27"));
     eventually("the route moves", || route(Some("via 172.31.0.27")));
-    room.api.delete("nodes", "", "n7");
+    room.api.delete("nodes", None, "n7");
     eventually("the route goes", || route(None));
 }
 
@@ -133,4 +133,23 @@ fn loopback_is_set_up_without_the_agent() {
     let output = quorate_node::cni::plugin_main("loopback", &environment.into(), config);
     assert_eq!(output.exit_code, 0, "{output:?}");
     assert!(namespace.ip(&["link", "show", "lo"]).contains(",UP"));
+}
+
+#[test]
+fn a_machine_that_stops_being_a_node_keeps_nothing() {
+    let room = Room::new();
+    let (mut n1, _n2) = (room.node(1), room.node(2));
+    n1.loaded();
+    eventually("the route appears", || match n1.namespace.ip(&["route"]) {
+        routes if routes.contains("10.244.2.0/24") => Ok(()),
+        routes => Err(routes),
+    });
+    n1.stop();
+    assert!(n1.tables().contains("table ip quorate"), "rules outlive the agent");
+    for _ in 0..2 {
+        n1.remove();
+        assert_eq!(n1.tables(), "");
+        assert!(!n1.namespace.ip(&["route"]).contains("10.244.2.0/24"));
+        assert!(!n1.namespace.ip(&["addr", "show", "lo"]).contains("10.96.0.10"));
+    }
 }

@@ -112,7 +112,7 @@ fn without_endpoints_a_service_refuses_and_recovers() {
     reachable(&client.namespace, VIP, 80);
     publish(&room, json!({}), &[]);
     refused(&client.namespace, VIP, 80);
-    room.api.delete("services", "default", "web");
+    room.api.delete("services", Some("default"), "web");
     eventually("the address is nobody's", || match ask_tcp(&client.namespace, VIP, 80) {
         Err(ErrorKind::TimedOut) => Ok(()),
         other => Err(other),
@@ -272,7 +272,7 @@ fn a_restarted_agent_replaces_rules_of_another_version() {
     a.serve(8080);
     publish(&room, json!({}), &[&a]);
     reachable(&n1.namespace, VIP, 80);
-    n1.agent = None;
+    n1.stop();
     let foreign = "delete table ip quorate; add table ip quorate; add map ip quorate pools { type ipv4_addr : mark; }";
     crate::lab::run(&["ip", "netns", "exec", &n1.namespace.name, "nft", foreign]);
     assert!(ask_tcp(&n1.namespace, VIP, 80).is_err());
