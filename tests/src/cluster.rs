@@ -247,16 +247,10 @@ impl Cluster {
             node.process.signal(Signal::SIGTERM)?;
         }
         for process in self.nodes.iter_mut().map(|node| &mut node.process) {
-            let status = process.stop()?;
-            if !status.success() {
-                bail!("{} ended with {status}:\n{}", process.name, process.log_tail());
-            }
+            process.stop_well()?;
         }
         for process in self.members.iter_mut().map(|member| &mut member.process).chain(self.balancer.as_mut()) {
-            let status = process.stop()?;
-            if !status.success() {
-                bail!("{} ended with {status}:\n{}", process.name, process.log_tail());
-            }
+            process.stop_well()?;
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ pub struct Process {
     pub name: String,
     pub log: PathBuf,
     child: Child,
+    /// Ended by [`Process::kill`], which is no fault of its own.
+    killed: bool,
 }
 
 impl Process {
@@ -31,7 +33,7 @@ impl Process {
         let errors = output.try_clone()?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().with_context(|| format!("start {name}: {command:?}"))?;
-        Ok(Self { name: name.to_owned(), log, child })
+        Ok(Self { name: name.to_owned(), log, child, killed: false })
     }
 
     pub fn id(&self) -> u32 {
@@ -68,6 +70,14 @@ impl Process {
             self.child.kill()?;
         }
         self.child.wait()?;
+        self.killed = true;
+        Ok(())
+    }
+
+    /// [`Process::stop`], where any end but a success or our own [`Process::kill`] is an error.
+    pub fn stop_well(&mut self) -> Result<()> {
+        let status = self.stop()?;
+        anyhow::ensure!(self.killed || status.success(), "{} ended with {status}:\n{}", self.name, self.log_tail());
         Ok(())
     }
 

@@ -26,7 +26,7 @@ pub fn kill_leader(cluster: &mut Cluster) -> Result<()> {
     println!("       {} writes acknowledged, longest gap {} ms", history.acknowledged().count(), gap.as_millis());
     ensure!(gap < SERVE_AGAIN, "writes stood still for {gap:?}");
     cluster.kubectl.run(&["get", "nodes"])?;
-    cluster.kubectl.run(&["delete", "configmaps", "-l", "history=failover"])?;
+    cluster.kubectl.run(&["delete", "configmaps", "-l", "history=failover", "--wait=false"])?;
     Ok(())
 }
 
