@@ -17,6 +17,11 @@ pub mod status;
 pub mod step;
 pub mod worker;
 
+#[cfg(test)]
+mod step_properties;
+#[cfg(test)]
+mod step_tests;
+
 /// Grace period of a pod that names none.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 

@@ -82,6 +82,7 @@ impl Manager {
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
         let (clock, runtime) = (self.runner.env.clock.clone(), self.runner.runtime.clone());
         let mut relist = clock.interval(RELIST_PERIOD);
+        let (mut hinted, mut allowed_at) = (false, clock.now());
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -95,9 +96,10 @@ impl Manager {
                     }
                 }
                 _ = relist.tick() => self.relist().await,
-                () = runtime.changed() => {
+                () = runtime.changed(), if !hinted => hinted = true,
+                () = clock.sleep_until(allowed_at), if hinted => {
                     self.relist().await;
-                    clock.sleep(RELIST_MIN_PERIOD).await;
+                    (hinted, allowed_at) = (false, clock.now() + RELIST_MIN_PERIOD);
                 }
             }
         }

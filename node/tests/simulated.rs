@@ -1,0 +1,103 @@
+//! A whole agent on the simulated runtime: pods from the API become running, end, and are removed.
+
+#[path = "support/api.rs"]
+mod api;
+#[path = "support/contract.rs"]
+mod contract;
+
+use std::time::Duration;
+
+use api::Api;
+use quorate_env::{Env, Scope};
+use quorate_node::config::{ClusterNetwork, ServerConfig};
+use quorate_node::runtime::{Runtime, SimulatedRuntime};
+use quorate_node::{Config, RuntimeChoice};
+use serde_json::{Value, json};
+
+fn config(root: &std::path::Path) -> Config {
+    Config {
+        name: "n1".into(),
+        addresses: vec!["192.0.2.1".parse().unwrap()],
+        zone: Some("z1".into()),
+        labels: [("pool".to_owned(), "a".to_owned())].into(),
+        root_dir: root.to_owned(),
+        runtime: RuntimeChoice::Simulated,
+        image_archives: Vec::new(),
+        network: ClusterNetwork {
+            pod_cidr: Some("10.244.1.0/24".parse().unwrap()),
+            service_cidr: "10.96.0.0/16".parse().unwrap(),
+            dns: "10.96.0.10".parse().unwrap(),
+            domain: "cluster.local".into(),
+        },
+        server: ServerConfig { listen: None, tls: None },
+        cgroup_root: "/quorate-test".into(),
+        binary: "/bin/true".into(),
+        max_pods: 110,
+        run_proxy: false,
+        run_dns: false,
+    }
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    spec["nodeName"] = json!("n1");
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}
+
+fn phase(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_simulated_runtime_keeps_the_contract() {
+    let runtime = SimulatedRuntime::new(Env::real(), "10.244.1.0/24".parse().unwrap());
+    let image = runtime.pull_image("docker.io/test/busybox:1", None).await.unwrap();
+    contract::check(&Runtime::Simulated(runtime), &image).await;
+}
+
+#[tokio::test]
+async fn pods_live_and_end() {
+    let root = tempfile::tempdir().unwrap();
+    let (api, env, scope) = (Api::new(), Env::real(), Scope::root("test"));
+    let agent = quorate_node::run(config(root.path()), env, scope.clone(), api.client());
+    let story = async {
+        api.put("pods", pod("web", json!({"containers": [{"name": "c", "image": "nginx:1"}]})));
+        let web = api.until("web", "Running", |pod| phase(pod) == "Running").await;
+        assert_eq!(web["status"]["podIP"], "10.244.1.2");
+        let ready = web["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
+        assert_eq!(ready["status"], "True");
+
+        let node = api.get("nodes", "", "n1").unwrap();
+        assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "z1");
+        assert_eq!(node["metadata"]["labels"]["pool"], "a");
+        assert_eq!(node["spec"]["podCIDR"], "10.244.1.0/24");
+
+        let mut job = pod("job", json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "nginx:1"}]}));
+        job["metadata"]["annotations"] =
+            json!({"simulated.quorate.io/run-seconds": "1", "simulated.quorate.io/exit-code": "3"});
+        api.put("pods", job);
+        let job = api.until("job", "Failed", |pod| phase(pod) == "Failed").await;
+        assert_eq!(job["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
+
+        api.put("pods", pod("bad", json!({"containers": [{"name": "c", "image": "missing:1"}]})));
+        let waiting = |reason: &'static str| {
+            move |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+        };
+        api.until("bad", "ErrImagePull", waiting("ErrImagePull")).await;
+        api.until("bad", "ImagePullBackOff", waiting("ImagePullBackOff")).await;
+        let events = api.events();
+        for part in ["Pulling: Pulling image \"missing:1\"", "Failed: Error: ErrImagePull", "Started: Started container c"] {
+            assert!(events.iter().any(|event| event == part), "{part} is not in {events:#?}");
+        }
+
+        api.delete_pod("web", 5);
+        api.delete_pod("bad", 5);
+        api.until("web", "gone", Value::is_null).await;
+        api.until("bad", "gone", Value::is_null).await;
+        assert!(api.get("leases", "kube-node-lease", "n1").is_some());
+        scope.cancel();
+    };
+    let (ended, ()) = tokio::join!(agent, story);
+    ended.unwrap();
+    assert_eq!(scope.close(Duration::from_secs(5)).await, Vec::<String>::new());
+}
