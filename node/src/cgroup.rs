@@ -35,7 +35,8 @@ pub struct Cgroups {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     mount: PathBuf,
-    /// Empty for version 2.
+    is_v2: bool,
+    /// None for version 2 (they are listed in its files) and for the named one that only groups processes.
     controllers: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ fn remove_tree(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// One line of the mount table, if it is a cgroup file system with controllers of interest.
+/// One line of the mount table, if it is a cgroup file system.
 fn hierarchy(line: &str) -> Option<Hierarchy> {
     let (left, right) = line.split_once(" - ")?;
     let mount = PathBuf::from(left.split(' ').nth(4)?);
@@ -124,10 +125,11 @@ fn hierarchy(line: &str) -> Option<Hierarchy> {
     let kind = right.next()?;
     let options = right.nth(1).unwrap_or_default();
     match kind {
-        "cgroup2" => Some(Hierarchy { mount, controllers: Vec::new() }),
-        "cgroup" if !options.contains("name=") => {
-            let controllers = options.split(',').filter(|option| !matches!(*option, "rw" | "ro" | "xattr"));
-            Some(Hierarchy { mount, controllers: controllers.map(str::to_owned).collect() })
+        "cgroup2" => Some(Hierarchy { mount, is_v2: true, controllers: Vec::new() }),
+        "cgroup" => {
+            let is_controller = |option: &&str| !matches!(*option, "rw" | "ro" | "xattr") && !option.contains('=');
+            let controllers = options.split(',').filter(is_controller).map(str::to_owned).collect();
+            Some(Hierarchy { mount, is_v2: false, controllers })
         }
         _ => None,
     }
@@ -142,14 +144,10 @@ impl Hierarchy {
         self.controllers.iter().any(|name| name == controller)
     }
 
-    fn is_v2(&self) -> bool {
-        self.controllers.is_empty()
-    }
-
     fn make(&self, path: &Path) -> Result<(), CgroupError> {
         let mut directory = self.mount.clone();
         for part in path.strip_prefix("/").unwrap_or(path).components() {
-            if self.is_v2() {
+            if self.is_v2 {
                 delegate_controllers(&directory);
             }
             let parent = directory.clone();
@@ -184,7 +182,7 @@ impl Hierarchy {
         {
             set(&directory, "memory.limit_in_bytes", &memory.to_string());
         }
-        if self.is_v2() && directory.join("cgroup.controllers").exists() {
+        if self.is_v2 && directory.join("cgroup.controllers").exists() {
             let weight = 1 + ((limits.cpu_shares - 2) * 9999) / 262_142;
             set(&directory, "cpu.weight", &weight.clamp(1, 10_000).to_string());
             if let Some(quota) = limits.cpu_quota {
@@ -262,8 +260,8 @@ mod tests {
             (found.mount.to_str(), found.controllers.as_slice()),
             (Some("/sys/fs/cgroup/cpu"), ["cpu".to_owned(), "cpuacct".to_owned()].as_slice())
         );
-        assert!(hierarchy(v2).unwrap().is_v2());
-        assert_eq!(hierarchy(named), None);
+        assert!(hierarchy(v2).unwrap().is_v2);
+        assert_eq!(hierarchy(named).unwrap().controllers, Vec::<String>::new());
     }
 
     #[test]

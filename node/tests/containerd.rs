@@ -8,13 +8,12 @@ mod contract;
 #[path = "support/machine.rs"]
 mod machine;
 
-
 use std::io::Read;
 use std::process::ExitCode;
 
 use api::Api;
-use machine::Machine;
 use futures::FutureExt;
+use machine::Machine;
 use quorate_env::{Clock, Env, Scope};
 use quorate_node::containerd::Containerd;
 use quorate_node::runtime::{CriRuntime, Runtime};
@@ -73,7 +72,8 @@ fn real_containers_from_start_to_end() {
         let (api, scope) = (Api::new(), Scope::root("test"));
         let agent = quorate_node::run(machine.config(), Env::real(), scope.clone(), api.client());
         let story = async {
-            let result = std::panic::AssertUnwindSafe(story(api.clone(), machine.root().to_owned())).catch_unwind().await;
+            let result =
+                std::panic::AssertUnwindSafe(story(api.clone(), machine.root().to_owned())).catch_unwind().await;
             scope.cancel();
             result
         };
@@ -124,11 +124,20 @@ async fn story(api: Api, root: std::path::PathBuf) {
 }
 
 fn prepare(api: &Api) {
-    api.put("configmaps", json!({"metadata": {"name": "cfg", "namespace": "default"}, "data": {"key": "value", "other": "x"}}));
-    api.put("configmaps", json!({"metadata": {"name": "kube-root-ca.crt", "namespace": "default"}, "data": {"ca.crt": "CA"}}));
+    api.put(
+        "configmaps",
+        json!({"metadata": {"name": "cfg", "namespace": "default"}, "data": {"key": "value", "other": "x"}}),
+    );
+    api.put(
+        "configmaps",
+        json!({"metadata": {"name": "kube-root-ca.crt", "namespace": "default"}, "data": {"ca.crt": "CA"}}),
+    );
     api.put("secrets", json!({"metadata": {"name": "sec", "namespace": "default"}, "data": {"password": "c2VjcmV0"}}));
-    api.put("services", json!({"metadata": {"name": "kubernetes", "namespace": "default"},
-        "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP"}]}}));
+    api.put(
+        "services",
+        json!({"metadata": {"name": "kubernetes", "namespace": "default"},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP"}]}}),
+    );
 }
 
 /// A web server behind probes, after an init container that makes its page.
@@ -174,15 +183,32 @@ async fn check_inside(api: &Api, root: &std::path::Path) {
         {"name": "token", "projected": {"sources": [
             {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]}}]);
-    api.put("pods", pod("words", json!({"restartPolicy": "Never", "containers": [container], "volumes": volumes,
-        "securityContext": {"fsGroup": 2000}})));
+    api.put(
+        "pods",
+        pod(
+            "words",
+            json!({"restartPolicy": "Never", "containers": [container], "volumes": volumes,
+        "securityContext": {"fsGroup": 2000}}),
+        ),
+    );
     let words = api.until("words", "over", |pod| matches!(phase(pod), "Succeeded" | "Failed")).await;
     let log = root.join("logs/default_words_uid-words/words/0.log");
     let log = std::fs::read_to_string(log).unwrap();
-    assert_eq!((phase(&words), message(&words).trim()), ("Succeeded", "value words xvalue secret 10.96.0.1 500 words-arg"), "{log}");
-    for part in ["stdout F valuesecretthe-tokenCAapp=\"words\"", "nameserver 10.96.0.10", "options ndots:5",
-        "search default.svc.cluster.local", "Kubernetes-managed hosts file", "stdout F words", "uid=1000 gid=1000 groups=1000,2000",
-        "stderr F to-stderr"] {
+    assert_eq!(
+        (phase(&words), message(&words).trim()),
+        ("Succeeded", "value words xvalue secret 10.96.0.1 500 words-arg"),
+        "{log}"
+    );
+    for part in [
+        "stdout F valuesecretthe-tokenCAapp=\"words\"",
+        "nameserver 10.96.0.10",
+        "options ndots:5",
+        "search default.svc.cluster.local",
+        "Kubernetes-managed hosts file",
+        "stdout F words",
+        "uid=1000 gid=1000 groups=1000,2000",
+        "stderr F to-stderr",
+    ] {
         assert!(log.contains(part), "{part} is not in\n{log}");
     }
 }
@@ -199,23 +225,32 @@ async fn check_ends(api: &Api) {
     let mut crash = shell("crash", "echo last words; exit 4");
     crash["terminationMessagePolicy"] = json!("FallbackToLogsOnError");
     api.put("pods", pod("crash", json!({"containers": [crash]})));
-    let is_waiting = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff";
+    let is_waiting =
+        |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff";
     let crash = api.until("crash", "in CrashLoopBackOff", is_waiting).await;
     let last = &crash["status"]["containerStatuses"][0]["lastState"]["terminated"];
     assert_eq!((last["exitCode"].as_i64(), last["message"].as_str()), (Some(4), Some("last words\n")));
-    let events = api.events();
-    assert!(events.iter().any(|event| event.starts_with("BackOff: Back-off restarting failed container crash in pod crash_default(")));
+    api.until_event("BackOff: Back-off restarting failed container crash in pod crash_default(").await;
 }
 
 async fn check_volumes(api: &Api) {
-    let mut container = shell("c", "cat /sub/file; mount | grep -q '/mem type tmpfs' && touch /mem/x && \
-        while ! grep -q new /cfg/key; do sleep 0.2; done; echo updated > /dev/termination-log");
+    let mut container = shell(
+        "c",
+        "cat /sub/file; mount | grep -q '/mem type tmpfs' && touch /mem/x && \
+        while ! grep -q new /cfg/key; do sleep 0.2; done; echo updated > /dev/termination-log",
+    );
     container["volumeMounts"] = json!([
         {"name": "mem", "mountPath": "/mem"}, {"name": "cfg", "mountPath": "/cfg"},
         {"name": "mem", "mountPath": "/sub/file", "subPath": "deep/dir"}]);
-    api.put("pods", pod("volumes", json!({"restartPolicy": "Never", "containers": [container], "volumes": [
+    api.put(
+        "pods",
+        pod(
+            "volumes",
+            json!({"restartPolicy": "Never", "containers": [container], "volumes": [
         {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-        {"name": "cfg", "configMap": {"name": "cfg"}}]})));
+        {"name": "cfg", "configMap": {"name": "cfg"}}]}),
+        ),
+    );
     api.until("volumes", "Running", |pod| phase(pod) == "Running").await;
     api.put("configmaps", json!({"metadata": {"name": "cfg", "namespace": "default"}, "data": {"key": "new"}}));
     let volumes = api.until("volumes", "over", |pod| matches!(phase(pod), "Succeeded" | "Failed")).await;
@@ -227,8 +262,9 @@ async fn check_restart(api: &Api) {
     let mut container = shell("c", "echo $VALUE > /dev/termination-log");
     container["env"] = json!([{"name": "VALUE", "valueFrom": {"secretKeyRef": {"name": "late", "key": "k"}}}]);
     api.put("pods", pod("late", json!({"restartPolicy": "Never", "containers": [container]})));
-    let is_waiting =
-        |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError";
+    let is_waiting = |pod: &Value| {
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    };
     let late = api.until("late", "waiting for its secret", is_waiting).await;
     assert_eq!(late["status"]["containerStatuses"][0]["state"]["waiting"]["message"], "secret \"late\" not found");
     api.put("secrets", json!({"metadata": {"name": "late", "namespace": "default"}, "data": {"k": "aGVyZQ=="}}));

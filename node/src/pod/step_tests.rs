@@ -341,9 +341,7 @@ fn restarts_back_off_and_show_it() {
 
 #[test]
 fn a_pod_that_need_not_run_again_is_finished() {
-    for (policy, code, phase) in
-        [("Never", 0, "Succeeded"), ("Never", 3, "Failed"), ("OnFailure", 0, "Succeeded")]
-    {
+    for (policy, code, phase) in [("Never", 0, "Succeeded"), ("Never", 3, "Failed"), ("OnFailure", 0, "Succeeded")] {
         let mut world = World::new(web(policy));
         world.settle();
         world.exit("web", code);
@@ -510,7 +508,9 @@ fn a_changed_image_replaces_the_container() {
 
 #[test]
 fn conditions_of_others_and_readiness_gates_are_respected() {
-    let mut world = World::new(json!({"readinessGates": [{"conditionType": "x/y"}], "containers": [{"name": "web", "image": "i"}]}));
+    let mut world = World::new(
+        json!({"readinessGates": [{"conditionType": "x/y"}], "containers": [{"name": "web", "image": "i"}]}),
+    );
     world.settle();
     assert_eq!(world.condition("Ready"), ("False".into(), Some("ReadinessGatesNotReady".into())));
     assert_eq!(world.condition("ContainersReady").0, "True");

@@ -83,13 +83,31 @@ impl Api {
 
     pub(crate) fn all(&self, resource: &str) -> Vec<Value> {
         let inner = self.0.inner.lock();
-        inner.objects.iter().filter(|(key, _)| key.starts_with(&format!("{resource}/"))).map(|(_, v)| v.clone()).collect()
+        inner
+            .objects
+            .iter()
+            .filter(|(key, _)| key.starts_with(&format!("{resource}/")))
+            .map(|(_, v)| v.clone())
+            .collect()
     }
 
     /// Messages of the events so far, as `reason: message`.
     pub(crate) fn events(&self) -> Vec<String> {
-        let text = |event: &Value| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap());
+        let text =
+            |event: &Value| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap());
         self.all("events").iter().map(text).collect()
+    }
+
+    /// Wait for an event that begins so: events are written behind the statuses they explain.
+    pub(crate) async fn until_event(&self, beginning: &str) {
+        let mut revision = self.0.revision.subscribe();
+        let waiting = async {
+            while !self.events().iter().any(|event| event.starts_with(beginning)) {
+                revision.changed().await.unwrap();
+            }
+        };
+        let outcome = quorate_env::Clock::real().timeout(PATIENCE, waiting).await;
+        assert!(outcome.is_ok(), "no event {beginning:?} among {:#?}", self.events());
     }
 
     /// Graceful for pods, as a user's deletion is.
@@ -148,7 +166,8 @@ fn fits(object: &Value, query: &BTreeMap<String, String>) -> bool {
 }
 
 fn refuse(code: StatusCode, message: &str) -> Response {
-    let status = json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "message": message, "reason": "X"});
+    let status =
+        json!({"kind": "Status", "status": "Failure", "code": code.as_u16(), "message": message, "reason": "X"});
     (code, axum::Json(status)).into_response()
 }
 

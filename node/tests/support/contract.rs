@@ -6,9 +6,7 @@ use quorate_node::runtime::proto::{
     ContainerConfig, ContainerMetadata, ImageSpec, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
     NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
 };
-use quorate_node::runtime::{
-    ContainerState, LABEL_CONTAINER_NAME, LABEL_POD_UID, PodObservation, Runtime,
-};
+use quorate_node::runtime::{ContainerState, LABEL_CONTAINER_NAME, LABEL_POD_UID, PodObservation, Runtime};
 
 const UID: &str = "contract-uid";
 
@@ -25,6 +23,7 @@ fn sandbox(attempt: u32) -> PodSandboxConfig {
         }),
         labels: [(LABEL_POD_UID.to_owned(), UID.to_owned())].into(),
         linux: Some(LinuxPodSandboxConfig {
+            cgroup_parent: "/quorate-node-test/contract".into(),
             security_context: Some(LinuxSandboxSecurityContext {
                 namespace_options: Some(namespaces),
                 ..Default::default()
@@ -40,11 +39,8 @@ fn container(image: &str, attempt: u32) -> ContainerConfig {
         metadata: Some(ContainerMetadata { name: "main".into(), attempt }),
         image: Some(ImageSpec { image: image.into(), ..Default::default() }),
         command: ["sh", "-c", "sleep 1000"].map(str::to_owned).to_vec(),
-        labels: [
-            (LABEL_POD_UID.to_owned(), UID.to_owned()),
-            (LABEL_CONTAINER_NAME.to_owned(), "main".to_owned()),
-        ]
-        .into(),
+        labels: [(LABEL_POD_UID.to_owned(), UID.to_owned()), (LABEL_CONTAINER_NAME.to_owned(), "main".to_owned())]
+            .into(),
         ..Default::default()
     }
 }
