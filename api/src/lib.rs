@@ -8,7 +8,7 @@
 //! **What it does not know.** No I/O, no clock, no randomness, no async runtime, no storage, no HTTP. A time is
 //! something to parse and print, never something to read from the machine.
 //!
-//! **Where to start reading.** [`name`] for the coordinates of a kind and an object, then [`object::Object`], then
+//! **Where to begin.** Start at [`name`] for the coordinates of a kind and an object, then [`object::Object`], then
 //! [`resource::table`], whose rows are data in `facts/resources.tsv`.
 //!
 //! **Flow.** bytes → [`codec`] → [`schema`] check and normal form → [`object::Object`] → [`validate`] →

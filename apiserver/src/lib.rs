@@ -6,7 +6,7 @@
 //! **What it does not know.** Scheduler, controllers, nodes: they are clients like any other, in the same process by
 //! [`InProcess`], else over HTTPS.
 //!
-//! **Where to start reading.** [`server::Server`], then `chain.rs` (the path of every request, in order), then one verb
+//! **Where to begin.** Start at [`server::Server`], then `chain.rs` (the path of every request, in order), then one verb
 //! in `verb/`. What differs between kinds is data in [`registry::Row`] and functions in [`registry::strategy`].
 //!
 //! **Flow.** `serve` or [`InProcess`] → `chain::handle` → `verb::dispatch` → `verb/create.rs` … → `verb/write.rs`

@@ -3,7 +3,7 @@
 //! Knows nothing of the scheduler, of controllers or of how the API server stores objects: it reads and writes through
 //! a [`kube::Client`] only, and reaches containers through the CRI only.
 //!
-//! Start reading at [`agent::run`] (what is started, in which order), then `pod::step` (the pure heart: what a pod needs
+//! Start at [`agent::run`] (what is started, in which order), then `pod::step` (the pure heart: what a pod needs
 //! next), then `pod::worker` (who carries it out).
 //!
 //! Flow: watch of pods with `spec.nodeName` = this node → one worker per pod uid → `pod::step` (desired, observed,
