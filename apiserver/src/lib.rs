@@ -20,13 +20,15 @@
 //! - An object is created only in a namespace that is alive in the same transaction (`tests/it/verbs.rs`).
 //! - A deposed leader's parts cannot write (`tests/it/fence.rs`).
 //! - A right just granted can be used at once, and nobody grants what they do not hold (`tests/it/identity.rs`).
+//! - Streams of pods pass byte for byte between client and node (`nodes.rs`, `tests/it/streams.rs`).
 //! - No two nodes share a range of the pod network (`pod_cidr.rs`, `tests/it/identity.rs`).
 //!
 //! **Tasks.** Add a kind: a strategy in `registry/` and its line in `registry/kinds.rs`. Add a subresource: a door in
 //! `subresource/door.rs`, or a file beside it. Add an authenticator or an admission plugin: see those modules' heads.
 //!
 //! **Bounds.** Bodies [`call::MAX_BODY_BYTES`]; connections, streams and time-outs in `serve.rs`; chunks in flight of one
-//! response `body::STREAM_CHUNKS`; retries beside each loop.
+//! response `body::STREAM_CHUNKS`; streams to nodes and their time-outs in `nodes.rs`;
+//! retries beside each loop.
 
 pub mod admission;
 pub mod attributes;
@@ -46,6 +48,7 @@ mod inprocess;
 pub mod join;
 pub mod metrics;
 pub mod negotiate;
+mod nodes;
 mod openapi;
 mod paths;
 pub mod pki;

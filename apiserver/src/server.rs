@@ -20,6 +20,7 @@ use crate::fence::{Fence, FenceError};
 use crate::identity::Identity;
 use crate::inprocess::InProcess;
 use crate::metrics::{Metrics, MetricsError};
+use crate::nodes::Nodes;
 use crate::pki::{Pki, PkiError};
 use crate::registry::Registry;
 use crate::storage::Storage;
@@ -80,6 +81,7 @@ struct Shared {
     authorizer: Authorizer,
     admission: Admission,
     metrics: Metrics,
+    nodes: Nodes,
     draining: AtomicBool,
     closing: CancellationToken,
     start_checks: Mutex<Vec<(&'static str, Option<String>)>>,
@@ -94,6 +96,8 @@ impl Server {
         let authenticator = Authenticator::new(config.pki.as_ref(), &storage, &env)?;
         let authorizer = Authorizer::start(&storage, &env, &scope);
         let admission = Admission::new(storage.clone(), authorizer.clone(), env.clone());
+        let closing = scope.token().child_token();
+        let nodes = Nodes::new(config.pki.as_ref(), env.clone(), &scope, closing.clone())?;
         Ok(Self(Arc::new(Shared {
             config,
             storage,
@@ -103,8 +107,9 @@ impl Server {
             authorizer,
             admission,
             metrics,
+            nodes,
             draining: AtomicBool::new(false),
-            closing: scope.token().child_token(),
+            closing,
             start_checks: Mutex::default(),
             env,
             scope,
@@ -211,6 +216,11 @@ impl Server {
 
     pub(crate) fn admission(&self) -> &Admission {
         &self.0.admission
+    }
+
+    /// The way to the nodes' own servers.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.0.nodes
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

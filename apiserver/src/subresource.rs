@@ -8,6 +8,7 @@ pub(crate) mod door;
 pub(crate) mod eviction;
 pub(crate) mod ledger;
 pub(crate) mod scale;
+mod stream;
 pub(crate) mod token;
 
 use std::sync::Arc;
@@ -25,6 +26,9 @@ pub(crate) async fn dispatch(call: &mut Call, row: &Arc<Row>) -> Result<Response
     let subresource = row.subresource(&call.info.subresource).ok_or_else(Status::unknown_resource)?;
     let verb = Verb::parse(call.info.verb).filter(|verb| subresource.verbs.contains(verb));
     let verb = verb.ok_or_else(not_allowed)?;
+    if let Some(streamed) = stream::handle(call, row).await {
+        return streamed;
+    }
     match (call.info.subresource.as_str(), verb) {
         ("scale", _) => scale::handle(call, row, verb).await,
         ("binding", Verb::Create) => binding::handle(call, row).await,

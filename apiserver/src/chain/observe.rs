@@ -53,7 +53,7 @@ impl Observation {
             scope: "",
             dry_run: "",
             long_running,
-            uri: parts.uri.to_string(),
+            uri: loggable(info, parts),
             audit_id: audit_id.to_owned(),
             _in_flight: InFlight(in_flight(server, info, long_running)),
         };
@@ -114,6 +114,11 @@ impl Observation {
         tracing::debug!(audit_id = self.audit_id, verb = self.verb, uri = self.uri, code, ?took, "request");
         response
     }
+}
+
+/// What is logged of the URI: a command line may hold a password.
+fn loggable(info: &RequestInfo, parts: &Parts) -> String {
+    if info.subresource == "exec" { parts.uri.path().to_owned() } else { parts.uri.to_string() }
 }
 
 fn in_flight(server: &Server, info: &RequestInfo, long_running: bool) -> IntGauge {
