@@ -9,6 +9,7 @@ mod forms;
 mod identity;
 mod list;
 mod pods;
+mod streams;
 mod tls;
 mod verbs;
 mod watch;
