@@ -55,9 +55,11 @@ impl Metrics {
     }
 
     /// All metrics of the process, in Prometheus' text format.
-    pub(crate) fn text(&self) -> Result<Vec<u8>, MetricsError> {
+    pub(crate) fn text(&self, store: &Registry) -> Result<Vec<u8>, MetricsError> {
         let mut out = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        let encoder = TextEncoder::new();
+        encoder.encode(&self.registry.gather(), &mut out)?;
+        encoder.encode(&store.gather(), &mut out)?;
         Ok(out)
     }
 }

@@ -89,6 +89,6 @@ fn cached(mut response: Response<Body>) -> Response<Body> {
 }
 
 fn metrics(call: &Call) -> Result<Response<Body>, Status> {
-    let text = call.server.metrics().text().map_err(Status::internal)?;
+    let text = call.server.metrics().text(&call.server.storage().store().metrics()).map_err(Status::internal)?;
     Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }

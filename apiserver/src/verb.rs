@@ -37,6 +37,11 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> 
         return subresource::dispatch(call, &row).await;
     }
     let verb = Verb::parse(call.info.verb).filter(|verb| row.allows(*verb)).ok_or_else(not_allowed)?;
+    // A collection is not replaced or changed as a whole, and nothing is created at a name.
+    let at_a_name = !call.info.name.is_empty();
+    if at_a_name == (verb == Verb::Create) && matches!(verb, Verb::Create | Verb::Update | Verb::Patch) {
+        return Err(not_allowed());
+    }
     match verb {
         Verb::Get => get::handle(call, &row).await,
         Verb::List => list::handle(call, &row).await,

@@ -42,16 +42,12 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     let presenter = presenter(call, row)?;
     let limit = options.timeout.unwrap_or_else(|| call.server.env().random.jitter(MIN_WATCH, 1.0));
     let consistency = options.consistency();
-    let initial_from = if options.starts_with_state() || options.revision.is_none() {
-        read::reach(&call.server, consistency).await?;
-        Some(newest(&call.server, &selection, consistency).await?)
-    } else {
-        None
-    };
-    let after = match (initial_from, options.revision) {
-        (Some(revision), _) => revision,
-        (None, Some(revision)) => revision,
-        (None, None) => Revision(0),
+    let after = match options.revision {
+        Some(revision) if revision > Revision(0) && !options.starts_with_state() => revision,
+        _ => {
+            read::reach(&call.server, consistency).await?;
+            newest(&call.server, &selection, consistency).await?
+        }
     };
     let (sender, body) = Body::channel();
     let stream = Stream {
