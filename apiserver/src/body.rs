@@ -65,16 +65,15 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Kind::Slices { left, slices } => Poll::Ready(slices.pop_front().map(|slice| {
                 *left -= slice.len() as u64;
                 Ok(Frame::data(slice))
             })),
-            Kind::Stream(receiver) => receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
+            Kind::Stream(receiver) => {
+                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }
             Kind::Boxed(body) => Pin::new(body).poll_frame(context),
         }
     }

@@ -40,7 +40,14 @@ pub struct Call {
 
 impl Call {
     /// A request at the start of the chain: nobody's, until it is authenticated.
-    pub(crate) fn new(server: Server, info: RequestInfo, query: Query, parts: Parts, body: RequestBody, audit_id: String) -> Self {
+    pub(crate) fn new(
+        server: Server,
+        info: RequestInfo,
+        query: Query,
+        parts: Parts,
+        body: RequestBody,
+        audit_id: String,
+    ) -> Self {
         Self {
             server,
             info,

@@ -24,7 +24,8 @@ pub(crate) fn object(call: &Call, body: &[u8], expected: &Gvk, validation: Field
 fn value(call: &Call, body: &[u8], expected: &Gvk, validation: FieldValidation) -> Result<Value, Status> {
     let encoding = Encoding::of_body(&call.parts.headers)?;
     if encoding == Encoding::Protobuf {
-        let (gvk, value) = codec::protobuf::decode(body, Some(expected)).map_err(|error| unreadable(expected, &error.to_string()))?;
+        let (gvk, value) =
+            codec::protobuf::decode(body, Some(expected)).map_err(|error| unreadable(expected, &error.to_string()))?;
         check_kind(&gvk.api_version(), &gvk.kind, expected)?;
         return Ok(value);
     }
@@ -101,9 +102,10 @@ fn check_kind(api_version: &str, kind: &str, expected: &Gvk) -> Result<(), Statu
 /// The answer to a body that is no object of the kind.
 pub(crate) fn undecodable(error: &DecodeError, expected: &Gvk) -> Status {
     match error {
-        DecodeError::Strict(_) | DecodeError::Syntax(_) | DecodeError::TooDeep => {
-            Status::bad_request(format!("{} in version {:?} cannot be handled as a {}: {error}", expected.kind, expected.version, expected.kind))
-        }
+        DecodeError::Strict(_) | DecodeError::Syntax(_) | DecodeError::TooDeep => Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {error}",
+            expected.kind, expected.version, expected.kind
+        )),
         DecodeError::WrongType { .. } | DecodeError::BadScalar(_) => unreadable(expected, &error.to_string()),
     }
 }
@@ -119,7 +121,9 @@ fn unreadable(expected: &Gvk, why: &str) -> Status {
 pub(crate) fn delete_options(call: &Call, body: &[u8]) -> Result<DeleteOptions, Status> {
     let encoding = Encoding::of_body(&call.parts.headers)?;
     let value = if encoding == Encoding::Protobuf {
-        codec::protobuf::decode(body, Some(&Gvk::new("meta.k8s.io", "v1", "DeleteOptions"))).map_err(|error| Status::bad_request(error.to_string()))?.1
+        codec::protobuf::decode(body, Some(&Gvk::new("meta.k8s.io", "v1", "DeleteOptions")))
+            .map_err(|error| Status::bad_request(error.to_string()))?
+            .1
     } else {
         let decoded = text(body, encoding, None, FieldValidation::Ignore);
         decoded.map_err(|error| Status::bad_request(error.to_string()))?.value

@@ -36,7 +36,9 @@ impl Fence {
                 .map_err(|error| FenceError::Store(read_status(error)))?;
             let compare = match &current {
                 None => Compare::Absent { key: leadership_key() },
-                Some(kv) if term_of(&kv.value) > term => return Err(FenceError::Deposed { term, newer: term_of(&kv.value) }),
+                Some(kv) if term_of(&kv.value) > term => {
+                    return Err(FenceError::Deposed { term, newer: term_of(&kv.value) });
+                }
                 Some(kv) if kv.value == value => return Ok(Self { term, value }),
                 Some(kv) => Compare::ModRevision { key: leadership_key(), revision: kv.mod_revision },
             };

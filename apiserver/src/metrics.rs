@@ -4,9 +4,8 @@ use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVe
 
 const REQUEST_LABELS: [&str; 8] =
     ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
-const BUCKETS: [f64; 18] = [
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
-];
+const BUCKETS: [f64; 18] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
 #[derive(Clone, Debug)]
 pub struct Metrics {

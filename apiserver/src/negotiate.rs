@@ -93,9 +93,8 @@ impl Output {
             .map(|alternative| (-alternative.quality, alternative))
             .collect();
         ranked.sort_by_key(|(rank, _)| *rank);
-        let chosen = |protobuf: bool| {
-            ranked.iter().find_map(|(_, alternative)| alternative.output(convertible, protobuf))
-        };
+        let chosen =
+            |protobuf: bool| ranked.iter().find_map(|(_, alternative)| alternative.output(convertible, protobuf));
         chosen(false).or_else(|| chosen(true)).ok_or_else(|| Status::not_acceptable(&ACCEPTED))
     }
 }

@@ -4,9 +4,9 @@ use http::{Response, StatusCode};
 use quorate_api::status::Status;
 use serde_json::json;
 
+use crate::authenticate::jwt::ISSUER;
 use crate::body::Body;
 use crate::call::Call;
-use crate::authenticate::jwt::ISSUER;
 use crate::{discovery, health, join, openapi, respond};
 
 /// The Kubernetes version whose API this is.

@@ -59,7 +59,8 @@ impl Presenter {
             Form::Partial(version) => ("PartialObjectMetadataList", version.api_version()),
             Form::Object => (self.row.resource.list_kind.as_str(), self.row.api_version.as_str()),
         };
-        let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[");
+        let head =
+            format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[");
         out.extend(head.as_bytes());
     }
 

@@ -147,7 +147,11 @@ mod tests {
     fn resources() {
         check("GET", "/api/v1/pods", "list v1 ns= r=pods n= s= rest= true");
         check("GET", "/api/v1/namespaces/a/pods/p", "get v1 ns=a r=pods n=p s= rest= true");
-        check("GET", "/apis/apps/v1/namespaces/a/deployments?watch=1", "watch apps/v1 ns=a r=deployments n= s= rest= true");
+        check(
+            "GET",
+            "/apis/apps/v1/namespaces/a/deployments?watch=1",
+            "watch apps/v1 ns=a r=deployments n= s= rest= true",
+        );
         check("GET", "/api/v1/watch/namespaces/a/pods/p", "watch v1 ns=a r=pods n=p s= rest= true");
         check("GET", "/api/v1/namespaces", "list v1 ns= r=namespaces n= s= rest= true");
         check("PUT", "/api/v1/namespaces/a/finalize", "update v1 ns=a r=namespaces n=a s=finalize rest= true");

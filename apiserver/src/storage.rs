@@ -92,9 +92,7 @@ pub fn stored_status(error: StoredError) -> Status {
 /// The answer to a read that failed.
 pub fn read_status(error: ReadError) -> Status {
     match error {
-        ReadError::Compacted { .. } => {
-            Status::expired("The resourceVersion for the provided list is too old.")
-        }
+        ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         ReadError::FutureRevision { head } => too_large_version(None, head),
         ReadError::Unavailable(_) | ReadError::Timeout(_) => unavailable(&error),
         ReadError::Disk(_) => Status::internal(error),

@@ -81,7 +81,8 @@ pub fn elapsed(since: Timestamp, now: Timestamp) -> String {
 /// As upstream's `duration.HumanDuration`.
 pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let with_rest = |whole: String, rest: i64, unit: &str| if rest == 0 { whole } else { format!("{whole}{rest}{unit}") };
+    let with_rest =
+        |whole: String, rest: i64, unit: &str| if rest == 0 { whole } else { format!("{whole}{rest}{unit}") };
     match () {
         () if seconds < 120 => format!("{seconds}s"),
         () if minutes < 10 => with_rest(format!("{minutes}m"), seconds % 60, "s"),

@@ -161,7 +161,19 @@ fn scope(info: &RequestInfo) -> &'static str {
 fn known_subresource(name: &str) -> bool {
     matches!(
         name,
-        "status" | "scale" | "binding" | "eviction" | "finalize" | "approval" | "log" | "exec" | "attach"
-            | "portforward" | "proxy" | "token" | "ephemeralcontainers" | "resize"
+        "status"
+            | "scale"
+            | "binding"
+            | "eviction"
+            | "finalize"
+            | "approval"
+            | "log"
+            | "exec"
+            | "attach"
+            | "portforward"
+            | "proxy"
+            | "token"
+            | "ephemeralcontainers"
+            | "resize"
     )
 }

@@ -45,9 +45,12 @@ impl Continuation {
         }
         let revision = match wire.rv {
             -1 => None,
-            rv => Some(Revision(u64::try_from(rv).ok().filter(|rv| *rv > 0).ok_or_else(|| {
-                bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
-            })?)),
+            rv => Some(Revision(
+                u64::try_from(rv)
+                    .ok()
+                    .filter(|rv| *rv > 0)
+                    .ok_or_else(|| bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"))?,
+            )),
         };
         Ok(Self { revision, start: wire.start })
     }

@@ -161,7 +161,11 @@ impl Stored {
         let number = |at: usize| read_u32(&value, at).ok_or_else(|| damaged("short header"));
         let (body_start, splice) = (number(4)?, number(8)?);
         let metadata = (number(12)?, number(16)?);
-        if body_start > value.len() || splice > value.len() || metadata.0 > metadata.1 || metadata.1 > value.len() - body_start {
+        if body_start > value.len()
+            || splice > value.len()
+            || metadata.0 > metadata.1
+            || metadata.1 > value.len() - body_start
+        {
             return Err(damaged("offsets beyond the value"));
         }
         let body = value.slice(body_start..);
@@ -326,7 +330,8 @@ mod tests {
 
     #[test]
     fn damage_is_an_error() {
-        for value in [&b""[..], &[9, 0, 0], &[FORMAT, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]] {
+        for value in [&b""[..], &[9, 0, 0], &[FORMAT, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+        {
             assert!(Stored::from_parts("k".into(), Bytes::copy_from_slice(value), Revision(1)).is_err());
         }
     }

@@ -22,7 +22,9 @@ pub(crate) fn part(row: &Row, subresource: &str) -> Option<Part> {
         ("namespaces", "finalize") => |new, old| only(new, old, &["/spec/finalizers"]),
         ("certificatesigningrequests", "approval") => |new, old| only(new, old, &["/status/conditions"]),
         ("pods", "ephemeralcontainers") => |new, old| only(new, old, &["/spec/ephemeralContainers"]),
-        ("pods", "resize") => |new, old| only(new, old, &["/spec/containers", "/spec/initContainers", "/spec/resources"]),
+        ("pods", "resize") => {
+            |new, old| only(new, old, &["/spec/containers", "/spec/initContainers", "/spec/resources"])
+        }
         _ => return None,
     };
     let validate = kinds::door_rules(&row.resource.plural, subresource).unwrap_or(|_, _| Vec::new());
@@ -62,12 +64,14 @@ mod tests {
 
     #[test]
     fn a_door_keeps_the_rest() {
-        let old = json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+        let old =
+            json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
         let old = Object::from_value(old).unwrap();
         let new = json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}, "status": {"phase": "x"}});
         let mut new = Object::from_value(new).unwrap();
         only(&mut new, &old, &["/spec/finalizers"]);
-        let expected = json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Active"}});
+        let expected =
+            json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Active"}});
         assert_eq!(new.to_value(), expected);
     }
 }

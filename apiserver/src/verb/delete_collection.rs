@@ -57,7 +57,13 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     out.respond(revision.unwrap_or_default())
 }
 
-async fn delete_one(call: &Call, row: &Row, stored: &Stored, options: &DeleteOptions, dry_run: bool) -> Result<(), Status> {
+async fn delete_one(
+    call: &Call,
+    row: &Row,
+    stored: &Stored,
+    options: &DeleteOptions,
+    dry_run: bool,
+) -> Result<(), Status> {
     let (namespace, name) = place(row, &stored.key);
     let writer = Writer { call, row, namespace: &namespace, name: &name, subresource: "", dry_run };
     match writer.delete(options).await {

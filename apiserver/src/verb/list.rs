@@ -12,17 +12,17 @@ use quorate_api::status::Status;
 use quorate_raft_store::{Consistency, Page, Range, ReadError, Revision};
 use tokio::sync::mpsc;
 
+use super::get::presenter;
 use super::read::{Snapshot, reach};
 use super::selection::Selection;
-use super::get::presenter;
 use crate::body::{Body, BoxError};
 use crate::call::Call;
 use crate::negotiate::{Encoding, JSON};
 use crate::present::{Presenter, encoded, push_json};
 use crate::registry::Row;
+use crate::server::Server;
 use crate::storage::continuation::Continuation;
 use crate::storage::{Stored, read_status, stored_status};
-use crate::server::Server;
 use crate::table;
 
 /// Objects per read of the store.
@@ -93,9 +93,8 @@ impl Listing {
             page: Page::default(),
             written: 0,
         };
-        listing.page = listing.read(snapshot.pinned(), snapshot.consistency()).await.map_err(|error| {
-            expired(error, &snapshot)
-        })?;
+        listing.page =
+            listing.read(snapshot.pinned(), snapshot.consistency()).await.map_err(|error| expired(error, &snapshot))?;
         listing.revision = match &snapshot {
             Snapshot::Continue(Continuation { revision: Some(revision), .. }) | Snapshot::Exact(revision) => *revision,
             _ => listing.page.revision,

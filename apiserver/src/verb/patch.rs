@@ -16,10 +16,10 @@ use super::options::WriteOptions;
 use super::write::{Part, Writer};
 use crate::body::Body;
 use crate::call::Call;
+use crate::decode;
 use crate::negotiate::media_type;
 use crate::present::{to_served, to_stored};
 use crate::registry::Row;
-use crate::decode;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -77,7 +77,8 @@ impl Patch {
     pub(crate) async fn read(call: &mut Call, schema: Option<&'static Type>) -> Result<Self, Status> {
         let text = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media = media_type(text).to_owned();
-        let accepted: &[&str] = if schema.is_some() { &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH] } else { &[JSON_PATCH, MERGE_PATCH] };
+        let accepted: &[&str] =
+            if schema.is_some() { &[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH] } else { &[JSON_PATCH, MERGE_PATCH] };
         let known = accepted.contains(&media.as_str());
         if APPLY_PATCH.contains(&media.as_str()) {
             let mut status = Status::unsupported_media_type(accepted);

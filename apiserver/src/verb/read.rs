@@ -39,9 +39,9 @@ pub(crate) fn version(text: &str, path: &str) -> Result<Option<Revision>, Status
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(bad(&format!("strconv.ParseUint: parsing {text:?}: invalid syntax")));
     }
-    text.parse().map(|revision| Some(Revision(revision))).map_err(|_too_large| {
-        bad(&format!("strconv.ParseUint: parsing {text:?}: value out of range"))
-    })
+    text.parse()
+        .map(|revision| Some(Revision(revision)))
+        .map_err(|_too_large| bad(&format!("strconv.ParseUint: parsing {text:?}: value out of range")))
 }
 
 impl Snapshot {
@@ -99,7 +99,8 @@ fn list_errors(version: &str, matching: &str, token: &str) -> Vec<FieldError> {
         errors.push(FieldError::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));
     }
     if version.is_empty() {
-        errors.push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        errors
+            .push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
     }
     if !token.is_empty() {
         errors.push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));

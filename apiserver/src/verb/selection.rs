@@ -31,7 +31,8 @@ impl Selection {
             return Err(Status::bad_request(format!("field label not supported: {}", term.field)));
         }
         let namespace = call.info.namespace.as_str();
-        let named = if call.info.name.is_empty() { exact(&fields, "metadata.name") } else { Some(call.info.name.as_str()) };
+        let named =
+            if call.info.name.is_empty() { exact(&fields, "metadata.name") } else { Some(call.info.name.as_str()) };
         let namespace = match exact(&fields, "metadata.namespace") {
             Some(selected) if namespace.is_empty() && row.namespaced() => selected,
             _ => namespace,
@@ -40,7 +41,7 @@ impl Selection {
             Some(name) if !row.namespaced() || !namespace.is_empty() => {
                 let key = row.home.object(namespace, name);
                 (key.clone(), key_after(&key))
-            },
+            }
             _ => row.home.range(namespace),
         };
         let prefix_len = row.home.object("", "").len();

@@ -43,7 +43,9 @@ fn check_path(call: &Call, row: &Row, object: &mut Object) -> Result<(), Status>
     }
     match object.namespace() {
         Some(own) if row.namespaced() && own != namespace => {
-            let message = format!("the namespace of the object ({own}) does not match the namespace on the request ({namespace})");
+            let message = format!(
+                "the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
+            );
             Err(Status::bad_request(message))
         }
         Some(_) if !row.namespaced() => {

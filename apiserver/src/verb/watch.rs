@@ -69,7 +69,13 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
 
 /// The revision of the state that a watch without a start begins with.
 async fn newest(server: &Server, selection: &Selection, consistency: Consistency) -> Result<Revision, Status> {
-    let range = Range { start: selection.start.clone(), end: selection.end.clone(), limit: 1, keys_only: true, ..Range::default() };
+    let range = Range {
+        start: selection.start.clone(),
+        end: selection.end.clone(),
+        limit: 1,
+        keys_only: true,
+        ..Range::default()
+    };
     Ok(server.storage().page(range, consistency).await?.revision)
 }
 
@@ -89,7 +95,9 @@ impl WatchOptions {
         let timeout = match query.get("timeoutSeconds") {
             "" => None,
             text => Some(text.parse().map_err(|_not_a_number| {
-                Status::bad_request(format!("invalid timeoutSeconds: strconv.ParseInt: parsing {text:?}: invalid syntax"))
+                Status::bad_request(format!(
+                    "invalid timeoutSeconds: strconv.ParseInt: parsing {text:?}: invalid syntax"
+                ))
             })?),
         };
         Ok(Self {
@@ -118,7 +126,10 @@ fn watch_errors(send_initial: Option<bool>, matching: &str, token: &str) -> Vec<
     let path = FieldPath::new("resourceVersionMatch");
     let mut errors = Vec::new();
     if send_initial.is_some() && matching != "NotOlderThan" {
-        errors.push(FieldError::forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        errors.push(FieldError::forbidden(
+            &path,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
     }
     if !matching.is_empty() {
         if send_initial.is_none() {
@@ -221,7 +232,8 @@ impl Stream {
                 ..Range::default()
             };
             let store = self.server.storage().store();
-            let page = store.range(range, Consistency::Local).await.map_err(|error| Stop::Failed(read_status(error)))?;
+            let page =
+                store.range(range, Consistency::Local).await.map_err(|error| Stop::Failed(read_status(error)))?;
             for item in &page.items {
                 let stored = Stored::open(item).map_err(|error| Stop::Failed(stored_status(error)))?;
                 if self.selection.matches(&stored) {
@@ -243,7 +255,8 @@ impl Stream {
     }
 
     fn push_event(&mut self, event: &quorate_raft_store::Event) -> Result<(), Stop> {
-        let seen = crate::watch::transition(event, &self.selection).map_err(|error| Stop::Failed(stored_status(error)))?;
+        let seen =
+            crate::watch::transition(event, &self.selection).map_err(|error| Stop::Failed(stored_status(error)))?;
         if let Some((kind, stored)) = seen {
             self.framer.write(kind, &stored, &mut self.out).map_err(Stop::Failed)?;
         }

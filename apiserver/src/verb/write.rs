@@ -17,13 +17,13 @@ use quorate_raft_store::{Compare, Consistency, Op, Revision, Seconds};
 
 use crate::admission::{AdmissionRequest, Operation};
 use crate::call::Call;
-use crate::registry::{Row, legacy};
 use crate::registry::guard::{GuardRequest, Guards};
+use crate::registry::{Row, legacy};
 use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Stored, stored_status};
 use crate::subresource::door::Door;
-pub(crate) use commit::Step;
 use commit::Race;
+pub(crate) use commit::Step;
 
 /// How often a generated name is tried.
 const GENERATE_NAME_ATTEMPTS: u32 = 8;
@@ -190,7 +190,12 @@ impl<'a> Writer<'a> {
     // === update ===
 
     /// Applies `transform` to the newest state. `create` is what to create if there is none.
-    pub(crate) async fn update(&self, part: Part, transform: &Transform<'_>, create: Option<&Object>) -> Result<Written, Status> {
+    pub(crate) async fn update(
+        &self,
+        part: Part,
+        transform: &Transform<'_>,
+        create: Option<&Object>,
+    ) -> Result<Written, Status> {
         // The member's own state is right nearly always; whoever is to be refused is judged by the newest.
         let mut consistency = Consistency::Local;
         let mut attempts = 0;
@@ -295,7 +300,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes away what was read; `last` is the state to answer with if it differs.
-    pub(crate) async fn remove(&self, stored: &Stored, old: &Object, last: Option<&Object>) -> Result<Step<Written>, Status> {
+    pub(crate) async fn remove(
+        &self,
+        stored: &Stored,
+        old: &Object,
+        last: Option<&Object>,
+    ) -> Result<Step<Written>, Status> {
         let guards = self.guards(None, Some(old)).await?;
         self.remove_guarded(stored, last, guards).await
     }
@@ -318,7 +328,12 @@ impl<'a> Writer<'a> {
 
     // === shared ===
 
-    pub(crate) fn admission<'b>(&'b self, operation: Operation, name: &'b str, old: Option<&'b Object>) -> AdmissionRequest<'b> {
+    pub(crate) fn admission<'b>(
+        &'b self,
+        operation: Operation,
+        name: &'b str,
+        old: Option<&'b Object>,
+    ) -> AdmissionRequest<'b> {
         AdmissionRequest {
             identity: &self.call.identity,
             operation,

@@ -14,11 +14,13 @@ async fn protobuf_goes_in_and_out() {
     let gvk = Gvk::new("", "v1", "ConfigMap");
     let schema = schema::for_gvk(&gvk).unwrap();
     let body = protobuf::encode(&gvk, schema, &json!({"metadata": {"name": "c"}, "data": {"k": "v"}})).unwrap();
-    let headers = [("content-type", protobuf_type()), ("accept", "application/vnd.kubernetes.protobuf,application/json")];
+    let headers =
+        [("content-type", protobuf_type()), ("accept", "application/vnd.kubernetes.protobuf,application/json")];
     let created = world.call(Method::POST, CONFIG_MAPS, &headers, body).await.expect(201);
     assert_eq!(created.headers["content-type"], "application/json");
     assert_eq!(created.field("/data/k"), "v");
-    let only = world.call(Method::GET, &format!("{CONFIG_MAPS}/c"), &[("accept", protobuf_type())], "").await.expect(200);
+    let only =
+        world.call(Method::GET, &format!("{CONFIG_MAPS}/c"), &[("accept", protobuf_type())], "").await.expect(200);
     assert_eq!(only.headers["content-type"], protobuf_type());
     let (read, value) = protobuf::decode(&only.body, None).unwrap();
     assert_eq!((read, &value["data"]["k"]), (gvk, &json!("v")));

@@ -38,7 +38,9 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
     let version = world.get(&path).await.version();
     world.delete(&path, &Value::Null).await.expect(200);
     assert_eq!(world.get(&path).await.version(), version, "a second delete changes nothing");
-    let more = world.merge(&path, &json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}})).await;
+    let more = world
+        .merge(&path, &json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}}))
+        .await;
     assert_eq!(more.code, 422, "{}", more.message());
     world.merge(&path, &json!({"metadata": {"finalizers": ["example.com/b"]}})).await.expect(200);
     let last = world.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
@@ -69,7 +71,8 @@ async fn a_collection_is_deleted_by_selector() {
         let object = json!({"metadata": {"name": name, "labels": {"colour": colour}}});
         world.post(CONFIG_MAPS, &object).await.expect(201);
     }
-    let deleted = world.call(Method::DELETE, &format!("{CONFIG_MAPS}?labelSelector=colour%3Dred"), &[], "").await.expect(200);
+    let deleted =
+        world.call(Method::DELETE, &format!("{CONFIG_MAPS}?labelSelector=colour%3Dred"), &[], "").await.expect(200);
     assert_eq!(deleted.field("/kind"), "ConfigMapList");
     assert_eq!(deleted.field("/items").as_array().unwrap().len(), 2);
     let left = world.get(CONFIG_MAPS).await;

@@ -29,7 +29,9 @@ async fn tables_and_partial_objects() {
 async fn rows_carry_what_was_asked_for() {
     let world = World::new().await;
     world.config_map("one", &json!({"k": "v"})).await.expect(201);
-    for (include, kind) in [("None", json!(null)), ("Metadata", json!("PartialObjectMetadata")), ("Object", json!("ConfigMap"))] {
+    for (include, kind) in
+        [("None", json!(null)), ("Metadata", json!("PartialObjectMetadata")), ("Object", json!("ConfigMap"))]
+    {
         let path = format!("{CONFIG_MAPS}?includeObject={include}");
         let table = world.call(Method::GET, &path, &[("accept", TABLE)], "").await.expect(200);
         assert_eq!(table.field("/rows/0/object/kind"), kind, "{include}");

@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 use crate::world::{Answer, CONFIG_MAPS, World};
 
 fn names(list: &Answer) -> Vec<String> {
-    list.field("/items").as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    list.field("/items")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 async fn filled(count: usize) -> World {

@@ -84,7 +84,8 @@ async fn evictions_spend_the_budget() {
     world.default_account("a").await;
     node(&world, "n1", "1", "10").await;
     let budgets = "/apis/policy/v1/namespaces/a/poddisruptionbudgets";
-    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}});
+    let budget =
+        json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}});
     world.post(budgets, &budget).await.expect(201);
     let status = json!({"status": {
         "observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,

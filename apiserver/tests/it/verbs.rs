@@ -161,7 +161,10 @@ async fn status_is_another_door() {
     let after = world.merge(&door, &change).await.expect(200);
     assert_eq!((after.field("/spec/replicas"), after.field("/status/replicas")), (json!(2), json!(5)));
     assert_eq!(after.field("/metadata/annotations/x"), "y");
-    let main = world.merge(&format!("{path}/d"), &json!({"spec": {"replicas": 3}, "status": {"replicas": 1}})).await.expect(200);
+    let main = world
+        .merge(&format!("{path}/d"), &json!({"spec": {"replicas": 3}, "status": {"replicas": 1}}))
+        .await
+        .expect(200);
     assert_eq!((main.field("/spec/replicas"), main.field("/status/replicas")), (json!(3), json!(5)));
     let scale = world.get(&format!("{path}/d/scale")).await.expect(200);
     insta::assert_snapshot!("scale", scale.golden());

@@ -85,8 +85,14 @@ async fn selectors_turn_changes_into_coming_and_going() {
     assert_eq!(events.line().await, format!("ADDED c@{on}"));
     assert_eq!(events.line().await, format!("MODIFIED c@{changed}"));
     let gone = events.next().await.unwrap();
-    assert_eq!((gone["type"].as_str(), gone["object"]["metadata"]["resourceVersion"].as_str()), (Some("DELETED"), Some(off.as_str())));
-    assert_eq!((&gone["object"]["data"]["k"], &gone["object"]["metadata"]["labels"]["on"]), (&json!("2"), &json!("yes")));
+    assert_eq!(
+        (gone["type"].as_str(), gone["object"]["metadata"]["resourceVersion"].as_str()),
+        (Some("DELETED"), Some(off.as_str()))
+    );
+    assert_eq!(
+        (&gone["object"]["data"]["k"], &gone["object"]["metadata"]["labels"]["on"]),
+        (&json!("2"), &json!("yes"))
+    );
     let object = json!({"metadata": {"name": "end", "labels": {"on": "yes"}}});
     let end = world.post(CONFIG_MAPS, &object).await.version();
     assert_eq!(events.line().await, format!("ADDED end@{end}"), "the delete was none of this watch's");
@@ -122,7 +128,8 @@ async fn a_watch_without_version_begins_with_the_state() {
     assert_eq!(events.line().await, format!("ADDED one@{first}"));
     let second = world.config_map("two", &json!({})).await.version();
     assert_eq!(events.line().await, format!("ADDED two@{second}"));
-    let mut only_new = Events::open(&world, "resourceVersionMatch=NotOlderThan&sendInitialEvents=false&resourceVersion=0").await;
+    let mut only_new =
+        Events::open(&world, "resourceVersionMatch=NotOlderThan&sendInitialEvents=false&resourceVersion=0").await;
     let third = world.config_map("three", &json!({})).await.version();
     assert_eq!(only_new.line().await, format!("ADDED three@{third}"));
 }
@@ -151,7 +158,10 @@ async fn too_old_a_start_is_an_error_event() {
     store.compact(store.head()).await.unwrap();
     let mut events = Events::open(&world, &format!("resourceVersion={version}")).await;
     let error = events.next().await.unwrap();
-    assert_eq!((&error["type"], &error["object"]["code"], &error["object"]["reason"]), (&json!("ERROR"), &json!(410), &json!("Expired")));
+    assert_eq!(
+        (&error["type"], &error["object"]["code"], &error["object"]["reason"]),
+        (&json!("ERROR"), &json!(410), &json!("Expired"))
+    );
     assert_eq!(events.next().await, None);
 }
 
@@ -186,7 +196,11 @@ enum Change {
 }
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let write = (0..6u8, any::<u8>(), any::<bool>()).prop_map(|(name, value, labelled)| Change::Write { name, value, labelled });
+    let write = (0..6u8, any::<u8>(), any::<bool>()).prop_map(|(name, value, labelled)| Change::Write {
+        name,
+        value,
+        labelled,
+    });
     let delete = (0..6u8).prop_map(|name| Change::Delete { name });
     proptest::collection::vec(prop_oneof![3 => write, 1 => delete], 1..60)
 }

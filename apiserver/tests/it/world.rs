@@ -86,7 +86,11 @@ impl World {
     /// One request as somebody.
     pub(crate) async fn by(&self, identity: Identity, method: Method, path: &str, body: &Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        send(self.server.in_process(identity, None), request(method, path, &[("content-type", "application/json")], body)).await
+        send(
+            self.server.in_process(identity, None),
+            request(method, path, &[("content-type", "application/json")], body),
+        )
+        .await
     }
 
     pub(crate) async fn fenced(&self, fence: Fence, method: Method, path: &str, body: &Value) -> Answer {
@@ -94,12 +98,22 @@ impl World {
         send(service, request(method, path, &[("content-type", "application/json")], body.to_string())).await
     }
 
-    pub(crate) async fn call(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
         send(self.admin.clone(), request(method, path, headers, body)).await
     }
 
     /// The response as it begins, its body unread.
-    pub(crate) async fn open(&self, path: &str, headers: &[(&str, &str)]) -> http::Response<quorate_apiserver::body::Body> {
+    pub(crate) async fn open(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> http::Response<quorate_apiserver::body::Body> {
         self.admin.clone().oneshot(request(Method::GET, path, headers, "")).await.unwrap()
     }
 

@@ -44,7 +44,8 @@ impl Writer<'_> {
         let fence = self.call.fence.as_ref();
         let fenced = usize::from(fence.is_some());
         let spaced = usize::from(namespace.is_some());
-        let compares = fence.map(|fence| fence.compare()).into_iter().chain([object]).chain(namespace).chain(guards.compares);
+        let compares =
+            fence.map(|fence| fence.compare()).into_iter().chain([object]).chain(namespace).chain(guards.compares);
         let transaction = Transaction {
             compares: compares.collect(),
             then: [op].into_iter().chain(guards.ops).collect(),
