@@ -68,9 +68,12 @@ enum Plan {
 
 impl Writer<'_> {
     pub(crate) async fn delete(&self, options: &DeleteOptions) -> Result<Deletion, Status> {
+        // The member's own state is right nearly always; whoever is to be refused is judged by the newest.
         let mut consistency = Consistency::Local;
         for _attempt in 0..DELETE_ATTEMPTS {
             match self.try_delete(options, consistency).await {
+                // Likewise "nothing to do" is only said of the newest state.
+                Ok(Step::Done(Deletion::Pending(_))) if consistency == Consistency::Local => {}
                 Ok(Step::Done(deletion)) => return Ok(deletion),
                 Ok(Step::Raced(_)) => {}
                 Err(status) if consistency == Consistency::Linearizable => return Err(status),

@@ -210,7 +210,7 @@ impl<'a> Writer<'a> {
                     }
                 }
                 Err(status) if consistency == Consistency::Linearizable => return Err(status),
-                Err(_maybe_outdated) => drop(self.call.warnings.take()),
+                Err(_maybe_outdated) => {}
             }
             consistency = Consistency::Linearizable;
         }
@@ -241,7 +241,10 @@ impl<'a> Writer<'a> {
             return self.remove(&stored, &old, Some(&new)).await;
         }
         if self.encode(&new) == *stored.value() {
-            return Ok(Step::Done(Written::Updated(stored)));
+            // "Nothing to do" must be true of the newest state, not of a state that this member is behind with.
+            let newest = storage.get_key(stored.key.clone(), Consistency::Linearizable).await?;
+            let current = newest.is_some_and(|newest| newest.revision == stored.revision);
+            return Ok(if current { Step::Done(Written::Updated(stored)) } else { Step::Raced(Race::Object) });
         }
         let guards = self.guards(Some(&mut new), Some(&old)).await?;
         self.replace(&stored, &new, guards).await

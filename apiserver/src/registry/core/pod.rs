@@ -44,7 +44,6 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     guards: Some(crate::subresource::ledger::guards),
     graceful_delete: Some(grace_seconds),
     return_deleted_object: true,
-    guards: Some(crate::subresource::ledger::guards),
     ..Strategy::DEFAULT
 };
 
