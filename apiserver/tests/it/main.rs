@@ -6,6 +6,7 @@ mod bodies;
 mod delete;
 mod fence;
 mod forms;
+mod health;
 mod identity;
 mod list;
 mod pods;
