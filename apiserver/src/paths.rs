@@ -10,8 +10,8 @@ use crate::call::Call;
 use crate::{discovery, health, join, openapi, respond};
 
 /// The Kubernetes version whose API this is.
-pub const KUBERNETES_MAJOR: &str = "1";
-pub const KUBERNETES_MINOR: &str = "37";
+pub(crate) const KUBERNETES_MAJOR: &str = "1";
+pub(crate) const KUBERNETES_MINOR: &str = "37";
 
 pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
     let path = call.info.path.clone();

@@ -29,8 +29,9 @@ pub(crate) use commit::Step;
 const GENERATE_NAME_ATTEMPTS: u32 = 8;
 /// How often a write that lost a race for something beside its object runs again.
 const GUARD_ATTEMPTS: u32 = 16;
-/// How often a patch or an update without resourceVersion runs again on a newer object.
-const UPDATE_ATTEMPTS: u32 = 5;
+/// How often a patch or an update without resourceVersion runs again on a newer object. Each lost race is another
+/// writer's success, so many writers of one object all get through; who names a version is told at once.
+const UPDATE_ATTEMPTS: u32 = 64;
 /// A client whose generated name was taken comes back after this.
 const GENERATE_RETRY_SECONDS: u32 = 1;
 /// The level of the schemas that objects are stored under.
