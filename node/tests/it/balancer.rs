@@ -23,7 +23,8 @@ impl Member {
         let scope = Scope::root(name);
         let connections = scope.clone();
         scope.spawn_until_cancelled("accept", async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
+            loop {
+                let (mut stream, _) = listener.accept().await.expect("connections are accepted");
                 connections.spawn_until_cancelled("connection", async move {
                     let (mut read, mut write) = stream.split();
                     // A client that leaves ends the connection, no more.
