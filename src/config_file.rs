@@ -15,7 +15,9 @@ pub(crate) enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("--config {path}: {detail}")]
     Syntax { path: PathBuf, detail: String },
-    #[error("--config {path}: unknown key {key:?}; `quorate {command} --help` lists the keys (flags without the dashes)")]
+    #[error(
+        "--config {path}: unknown key {key:?}; `quorate {command} --help` lists the keys (flags without the dashes)"
+    )]
     UnknownKey { path: PathBuf, key: String, command: String },
     #[error("--config {path}: {key}: a string, number, true, false or a list of them is wanted")]
     Shape { path: PathBuf, key: String },

@@ -118,7 +118,9 @@ async fn bind(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
     for address in addresses {
         let listener = TcpListener::bind(address).await;
         listeners.push(listener.with_context(|| {
-            format!("{address} cannot be listened on; is another member or API server running? (--listen chooses another)")
+            format!(
+                "{address} cannot be listened on; is another member or API server running? (--listen chooses another)"
+            )
         })?);
     }
     Ok(listeners)
@@ -138,7 +140,8 @@ fn open_pki(flags: &ApiFlags, membership: &Membership, env: &Env) -> anyhow::Res
 
 fn settings(flags: &ApiFlags, advertise: SocketAddr) -> anyhow::Result<Settings> {
     let service_cidr: ipnet::Ipv4Net = flags.service_cidr.parse().context("--service-cidr")?;
-    let pod_network = PodNetwork { cidr: flags.cluster_cidr.parse().context("--cluster-cidr")?, ..PodNetwork::default() };
+    let pod_network =
+        PodNetwork { cidr: flags.cluster_cidr.parse().context("--cluster-cidr")?, ..PodNetwork::default() };
     let dns = std::net::Ipv4Addr::from(u32::from(service_cidr.network()) + DNS_HOST);
     if !service_cidr.contains(&dns) {
         bail!("--service-cidr {service_cidr}: too small, it has no tenth address for DNS");

@@ -49,9 +49,7 @@ pub(crate) fn start(
     let with = |part| !control_plane::is_without(&flags.without, part);
     let parts = Parts {
         server: server.clone(),
-        scheduler: with(Part::Scheduler)
-            .then(|| quorate_scheduler::metrics::Metrics::register(metrics))
-            .transpose()?,
+        scheduler: with(Part::Scheduler).then(|| quorate_scheduler::metrics::Metrics::register(metrics)).transpose()?,
         controllers: with(Part::Controllers)
             .then(|| quorate_controllers::metrics::Metrics::register(metrics))
             .transpose()?,

@@ -19,7 +19,8 @@ fn quieted(filter: &str) -> String {
 }
 
 pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<LevelHandle> {
-    let filter = EnvFilter::try_new(quieted(filter)).map_err(|error| anyhow::anyhow!("--log-level {filter:?}: {error}"))?;
+    let filter =
+        EnvFilter::try_new(quieted(filter)).map_err(|error| anyhow::anyhow!("--log-level {filter:?}: {error}"))?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);
     match format {

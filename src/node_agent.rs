@@ -78,7 +78,12 @@ fn own_binary() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs the agent in `scope`; an agent that fails ends the whole process through `failed`.
-pub(crate) fn start(config: Config, client: kube::Client, env: &Env, scope: &Scope) -> tokio::sync::oneshot::Receiver<anyhow::Error> {
+pub(crate) fn start(
+    config: Config,
+    client: kube::Client,
+    env: &Env,
+    scope: &Scope,
+) -> tokio::sync::oneshot::Receiver<anyhow::Error> {
     let (failed, failure) = tokio::sync::oneshot::channel();
     let (env, agent_scope) = (env.clone(), scope.child("agent"));
     scope.spawn("agent", async move {

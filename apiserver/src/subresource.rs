@@ -40,9 +40,7 @@ pub(crate) async fn dispatch(call: &mut Call, row: &Arc<Row>) -> Result<Response
                 Verb::Get => get::handle(call, row).await,
                 Verb::Update => update::put(call, row, part).await,
                 Verb::Patch => patch::patch(call, row, part).await,
-                Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::List | Verb::Watch => {
-                    Err(not_allowed())
-                }
+                Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::List | Verb::Watch => Err(not_allowed()),
             }
         }
     }

@@ -56,8 +56,7 @@ impl Pool {
     pub async fn open(target: &Target, connections: usize) -> Result<Self> {
         let mut pool = Self { target: target.clone(), senders: Vec::new(), drivers: JoinSet::new() };
         for _ in 0..connections.max(1) {
-            let sender =
-                dial(target, &mut pool.drivers).await.with_context(|| format!("dial {}", target.authority))?;
+            let sender = dial(target, &mut pool.drivers).await.with_context(|| format!("dial {}", target.authority))?;
             pool.senders.push(sender);
         }
         Ok(pool)

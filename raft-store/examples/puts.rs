@@ -56,7 +56,8 @@ async fn measure(directory: &str, callers: u64, puts: u64) -> Vec<String> {
     single.sort();
     lines.push(format!("one put at a time: p50 {:?}", single[single.len() / 2]));
 
-    let (rate, cpu) = many(&clock, callers, puts, async |store: &Store, key| store.commit(put(key)).await.is_ok(), &store).await;
+    let (rate, cpu) =
+        many(&clock, callers, puts, async |store: &Store, key| store.commit(put(key)).await.is_ok(), &store).await;
     lines.push(format!("{callers} callers: {rate:.0} puts/s, {cpu:.4} ms CPU a put"));
     let get = async |store: &Store, key| {
         store.get(format!("key/{key:08}"), Consistency::Linearizable).await.is_ok_and(|(found, _)| found.is_some())

@@ -283,11 +283,7 @@ fn log_change(
 }
 
 /// Delete the keys whose time has come by the replicated clock and that were not written since the leader looked.
-fn expire(
-    machine: &mut Machine,
-    state: &mut Overlay<'_>,
-    keys: &[(Bytes, Revision)],
-) -> Result<Effect, DiskError> {
+fn expire(machine: &mut Machine, state: &mut Overlay<'_>, keys: &[(Bytes, Revision)]) -> Result<Effect, DiskError> {
     let mut numbers = Numbers::new(Numbering::PerObject, machine.scalars.revision);
     let mut events = Vec::with_capacity(keys.len());
     for (key, seen) in keys {
@@ -303,11 +299,7 @@ fn expire(
 }
 
 /// The outcome of a transaction that was applied before; values that history no longer has are left out.
-fn recall(
-    state: &Overlay<'_>,
-    transaction: &Transaction,
-    remembered: &Remembered,
-) -> Result<Outcome, DiskError> {
+fn recall(state: &Overlay<'_>, transaction: &Transaction, remembered: &Remembered) -> Result<Outcome, DiskError> {
     let changed = transaction.then.iter().zip(remembered.previous()).filter(|(op, previous)| changes(op, *previous));
     let first = match transaction.numbering {
         Numbering::PerObject => remembered.revision().0 - changed.count() as u64,

@@ -44,15 +44,8 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Current,
-        Self::Old,
-        Self::Revisions,
-        Self::Meta,
-        Self::Counters,
-        Self::Dedup,
-        Self::Expiry,
-    ];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Current, Self::Old, Self::Revisions, Self::Meta, Self::Counters, Self::Dedup, Self::Expiry];
 
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -35,8 +35,7 @@ pub(crate) struct Pending {
 pub(crate) fn load(disk: &dyn StateDisk) -> Result<Machine, DiskError> {
     let mut loaded = Ok(Machine::default());
     disk.view(&mut |view| {
-        loaded = mvcc::scalars(view)
-            .and_then(|scalars| Dedup::load(view).map(|dedup| Machine { scalars, dedup }));
+        loaded = mvcc::scalars(view).and_then(|scalars| Dedup::load(view).map(|dedup| Machine { scalars, dedup }));
     });
     loaded
 }

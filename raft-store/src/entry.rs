@@ -25,13 +25,28 @@ pub(crate) struct Entry {
 /// All that can happen to the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    Transact { id: RequestId, known: u64, transaction: Transaction },
-    Compact { revision: Revision },
-    Expire { keys: Vec<(Bytes, Revision)> },
-    Found { cluster: u128 },
-    RaiseFeatureLevel { level: u32 },
+    Transact {
+        id: RequestId,
+        known: u64,
+        transaction: Transaction,
+    },
+    Compact {
+        revision: Revision,
+    },
+    Expire {
+        keys: Vec<(Bytes, Revision)>,
+    },
+    Found {
+        cluster: u128,
+    },
+    RaiseFeatureLevel {
+        level: u32,
+    },
     /// Put on record which data directory a member has.
-    Enrol { name: String, incarnation: u64 },
+    Enrol {
+        name: String,
+        incarnation: u64,
+    },
 }
 
 /// The transaction's bytes, made once where the request arrives and carried as they are to the log.
@@ -174,9 +189,7 @@ fn read_compare(compare: WireCompare<'_>, sealed: &Bytes) -> Compare {
         WireCompare::ModRevision(key, revision) => {
             Compare::ModRevision { key: sealed.slice_ref(key), revision: Revision(revision) }
         }
-        WireCompare::Value(key, value) => {
-            Compare::Value { key: sealed.slice_ref(key), value: sealed.slice_ref(value) }
-        }
+        WireCompare::Value(key, value) => Compare::Value { key: sealed.slice_ref(key), value: sealed.slice_ref(value) },
     }
 }
 
@@ -184,9 +197,7 @@ fn wire_op(op: &Op) -> WireOp<'_> {
     match op {
         Op::Put { key, value, ttl } => WireOp::Put(key, value, ttl.map(|ttl| ttl.0)),
         Op::Delete { key } => WireOp::Delete(key),
-        Op::Add { key, deltas } => {
-            WireOp::Add(key, deltas.iter().map(wire_delta).collect())
-        }
+        Op::Add { key, deltas } => WireOp::Add(key, deltas.iter().map(wire_delta).collect()),
     }
 }
 
@@ -229,8 +240,7 @@ mod tests {
             numbering: Numbering::PerTransaction,
         };
         let id = RequestId { origin: 1, sequence: 2 };
-        let submission =
-            Submission { id, known: 9, transaction: encode_transaction(&transaction) };
+        let submission = Submission { id, known: 9, transaction: encode_transaction(&transaction) };
         let entry = decode(&submission.encode(77)).unwrap();
         assert_eq!(entry, Entry { at_ms: 77, command: Command::Transact { id, known: 9, transaction } });
     }

@@ -26,7 +26,9 @@ pub enum OpenError {
          point --data-dir to this cluster's directory, or use an empty one to join"
     )]
     OtherCluster { path: PathBuf, found: String, peer: String, theirs: String },
-    #[error("this member's --initial-members differ from those of {peer}: {difference}; give all members the same list")]
+    #[error(
+        "this member's --initial-members differ from those of {peer}: {difference}; give all members the same list"
+    )]
     MembersDisagree { peer: String, difference: String },
     #[error(
         "member {name} has an empty data directory, but its cluster already has data of it; \

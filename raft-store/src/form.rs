@@ -95,9 +95,11 @@ impl Forming {
     }
 
     async fn initialize(&self) -> Result<(), OpenError> {
-        let peers: BTreeMap<u64, Peer> = self.list.iter().map(|(name, address)| {
-            (member_id(name), Peer { name: name.clone(), address: address.clone() })
-        }).collect();
+        let peers: BTreeMap<u64, Peer> = self
+            .list
+            .iter()
+            .map(|(name, address)| (member_id(name), Peer { name: name.clone(), address: address.clone() }))
+            .collect();
         // Several members may do so at once: the first entry is the same for all. One that was reached by the others
         // meanwhile is refused, which is as good.
         if let Err(error) = self.raft.initialize(peers).await {

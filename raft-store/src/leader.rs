@@ -27,12 +27,7 @@ pub(crate) struct LeaderLink {
 }
 
 impl LeaderLink {
-    pub(crate) fn new(
-        raft: Raft,
-        links: Links,
-        addresses: Arc<BTreeMap<String, String>>,
-        clock: Clock,
-    ) -> Self {
+    pub(crate) fn new(raft: Raft, links: Links, addresses: Arc<BTreeMap<String, String>>, clock: Clock) -> Self {
         Self { raft, leadership: watch::Sender::default(), links, addresses, made: Arc::default(), clock }
     }
 

@@ -53,8 +53,8 @@ pub use disk::{DiskError, SimulatedDisk};
 pub use error::{CommitError, OpenError, ReadError, WatchEnd};
 pub use limits::{MAX_TRANSACTION_BYTES, MAX_TRANSACTION_PARTS};
 pub use model::{
-    Change, Compare, Consistency, Delta, Event, KeyValue, MAX_PAGE_BYTES, Numbering, Op, OpResult, Outcome, Page, Range,
-    Revision, Seconds, Transaction, WatchRange, key_after, prefix_end,
+    Change, Compare, Consistency, Delta, Event, KeyValue, MAX_PAGE_BYTES, Numbering, Op, OpResult, Outcome, Page,
+    Range, Revision, Seconds, Transaction, WatchRange, key_after, prefix_end,
 };
 pub use peer::SimulatedNetwork;
 pub use status::{Leadership, MemberId, MemberStatus, StoreStatus};

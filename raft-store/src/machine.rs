@@ -63,12 +63,7 @@ pub(crate) fn load_applied(disk: &dyn StateDisk) -> Result<Applied, DiskError> {
 }
 
 impl StateMachine {
-    pub(crate) fn open(
-        disk: Arc<dyn StateDisk>,
-        engine: Engine,
-        applier: Pool,
-        pool: Pool,
-    ) -> Result<Self, DiskError> {
+    pub(crate) fn open(disk: Arc<dyn StateDisk>, engine: Engine, applier: Pool, pool: Pool) -> Result<Self, DiskError> {
         let applied = load_applied(&*disk)?;
         let index = applied.log_id.map_or(0, |log_id| log_id.index);
         Ok(Self(Arc::new(Shared {

@@ -9,7 +9,9 @@ use crate::disk::{Cursor, DiskError, Family, View};
 use crate::envelope;
 use crate::error::ReadError;
 use crate::model::{Change, Event, KeyValue, MAX_PAGE_BYTES, Page, Range, Revision};
-use crate::record::{Changed, Current, Old, escaped, escaped_bound, old_key, revision_key, split_old_key, split_revision_key};
+use crate::record::{
+    Changed, Current, Old, escaped, escaped_bound, old_key, revision_key, split_old_key, split_revision_key,
+};
 
 /// The name of the scalars' record in family `meta`.
 pub(crate) const SCALARS_KEY: &[u8] = b"scalars";
@@ -109,11 +111,7 @@ impl<'a> PageBuilder<'a> {
 
     fn finish(self) -> Page {
         let counted = self.range.count_only || self.range.count_remaining;
-        Page {
-            more: self.full && !self.range.count_only,
-            remaining: counted.then_some(self.beyond),
-            ..self.page
-        }
+        Page { more: self.full && !self.range.count_only, remaining: counted.then_some(self.beyond), ..self.page }
     }
 }
 
@@ -168,7 +166,9 @@ impl<'a> Olds<'a> {
                 continue;
             }
             let item = match self.cursor.entry() {
-                Some((_, record)) if Old::peek_end(record)? > self.at => Some(old_item(&key, modified, record, values)?),
+                Some((_, record)) if Old::peek_end(record)? > self.at => {
+                    Some(old_item(&key, modified, record, values)?)
+                }
                 Some(_) | None => None,
             };
             // Whatever else this key has is older still.

@@ -171,8 +171,8 @@ impl Opening {
         let hub = Hub::new(Revision(machine.scalars.revision), metrics.clone(), self.scope.token());
         let engine = Engine::new(self.disks.state.clone(), machine, hub.clone(), metrics.clone());
         let (applier, pool) = (self.disks.applier.clone(), self.disks.pool.clone());
-        let machine = StateMachine::open(self.disks.state.clone(), engine, applier, pool.clone())
-            .map_err(disk_error(&path))?;
+        let machine =
+            StateMachine::open(self.disks.state.clone(), engine, applier, pool.clone()).map_err(disk_error(&path))?;
         let writer = self.start_writer(&metrics)?;
         let log = LogStore::open(self.disks.log.clone(), writer.clone(), pool.clone()).map_err(disk_error(&path))?;
         let reader = Reader::new(self.disks.state.clone(), pool);
@@ -292,8 +292,7 @@ impl Opening {
         let leader = LeaderLink::new(raft.clone(), self.links(), addresses, clock.clone());
         let deadline = self.config.timers.commit_deadline;
         let request = (&self.env.random, deadline);
-        let committer =
-            Committer::new(proposer.clone(), leader.clone(), machine.clone(), metrics.clone(), request);
+        let committer = Committer::new(proposer.clone(), leader.clone(), machine.clone(), metrics.clone(), request);
         if !self.disks.simulated {
             let (path, pool) = (self.config.data_dir.clone(), self.disks.pool.clone());
             let watch = upkeep::space::watch(path, disk_full, pool, clock.clone());
@@ -376,7 +375,8 @@ impl Parts {
 
     /// What goes on beside requests.
     fn keep_up(&self, opening: &Opening) {
-        let spawn = |name: &str, task: futures::future::BoxFuture<'static, ()>| self.lane.spawn(&self.scope, name, task);
+        let spawn =
+            |name: &str, task: futures::future::BoxFuture<'static, ()>| self.lane.spawn(&self.scope, name, task);
         let (leader, proposer, clock) = (self.leader.clone(), self.proposer.clone(), self.clock.clone());
         let scalars = || self.machine.subscribe_scalars();
         let timers = self.config.timers.clone();
@@ -394,13 +394,11 @@ impl Parts {
         let every = self.config.checkpoint_log_bytes;
         let checkpoints = upkeep::checkpoints::run(self.raft.clone(), self.writer.clone(), every, clock.clone());
         spawn("checkpoints", Box::pin(checkpoints));
-        let decide =
-            upkeep::compaction::decide_as_leader(leader.clone(), proposer.clone(), scalars(), timers.clone());
+        let decide = upkeep::compaction::decide_as_leader(leader.clone(), proposer.clone(), scalars(), timers.clone());
         spawn("compaction", Box::pin(decide));
         let (state, pool) = (opening.disks.state.clone(), opening.disks.pool.clone());
         spawn("sweep", Box::pin(upkeep::compaction::sweep(state, pool, scalars(), clock.clone())));
-        let expiry =
-            upkeep::expiry::run_as_leader(leader.clone(), proposer, self.reader.clone(), timers.expire_every);
+        let expiry = upkeep::expiry::run_as_leader(leader.clone(), proposer, self.reader.clone(), timers.expire_every);
         spawn("expiry", Box::pin(expiry));
         let readiness = self.readiness.clone();
         spawn("confirm", Box::pin(readiness.clone().confirm(self.read_indexer.clone(), self.machine.clone())));

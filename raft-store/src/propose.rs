@@ -39,12 +39,7 @@ pub(crate) enum Refused {
 }
 
 impl Proposer {
-    pub(crate) fn new(
-        raft: Raft,
-        writer: Writer,
-        disk_full: Arc<std::sync::atomic::AtomicBool>,
-        clock: Clock,
-    ) -> Self {
+    pub(crate) fn new(raft: Raft, writer: Writer, disk_full: Arc<std::sync::atomic::AtomicBool>, clock: Clock) -> Self {
         Self { raft, writer, disk_full, in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)), clock }
     }
 

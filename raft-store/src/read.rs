@@ -46,11 +46,7 @@ impl Reader {
     }
 
     /// The key's record, which is at least as new as `at_least`, and a revision at which it stood so.
-    pub(crate) async fn get(
-        &self,
-        key: Bytes,
-        at_least: Revision,
-    ) -> Result<(Option<KeyValue>, Revision), ReadError> {
+    pub(crate) async fn get(&self, key: Bytes, at_least: Revision) -> Result<(Option<KeyValue>, Revision), ReadError> {
         // A look at what is in memory never waits for the disk, and is what nearly every point read needs.
         if let Some(cached) = self.disk.get_cached(Family::Current, &key) {
             let record = cached?.map(Current::decode).transpose()?;

@@ -94,13 +94,7 @@ impl Old {
     }
 
     pub(crate) fn into_key_value(self, key: Bytes, modified: Revision) -> KeyValue {
-        KeyValue {
-            key,
-            value: self.value,
-            create_revision: self.create,
-            mod_revision: modified,
-            version: self.version,
-        }
+        KeyValue { key, value: self.value, create_revision: self.create, mod_revision: modified, version: self.version }
     }
 }
 

@@ -29,7 +29,11 @@ pub(crate) fn run(flags: &Node) -> anyhow::Result<()> {
     })
 }
 
-async fn start(flags: &Node, env: &Env, scope: &Scope) -> anyhow::Result<tokio::sync::oneshot::Receiver<anyhow::Error>> {
+async fn start(
+    flags: &Node,
+    env: &Env,
+    scope: &Scope,
+) -> anyhow::Result<tokio::sync::oneshot::Receiver<anyhow::Error>> {
     let name = places::name(flags.name.as_deref())?;
     let data_dir = places::data_dir(flags.common.data_dir.as_deref())?;
     places::create_private_dir(&data_dir)?;
@@ -41,7 +45,8 @@ async fn start(flags: &Node, env: &Env, scope: &Scope) -> anyhow::Result<tokio::
         directory: data_dir.clone(),
     };
     let membership = join::join(&joining, env).await?;
-    let balancer = balancer::Config { listen: flags.balancer_listen, members: flags.join.clone(), probe: Probe::Connect };
+    let balancer =
+        balancer::Config { listen: flags.balancer_listen, members: flags.join.clone(), probe: Probe::Connect };
     let balancer = balancer::start(balancer, env, scope).await?;
     let client = membership.client(&balancer.address().to_string()).await?;
     refresh::start(balancer, client.clone(), env.clone(), scope);

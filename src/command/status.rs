@@ -51,7 +51,8 @@ pub(crate) fn run(flags: &Client) -> anyhow::Result<()> {
         let (client, _ca) = command::token::connect(flags).await?;
         let request = http::Request::get(STATUS_PATH).body(Vec::new())?;
         let mut status: Status = client.request(request).await.context("no member answers")?;
-        let nodes = Api::<Node>::all(client).list(&ListParams::default()).await.context("the nodes cannot be listed")?;
+        let nodes =
+            Api::<Node>::all(client).list(&ListParams::default()).await.context("the nodes cannot be listed")?;
         status.nodes = nodes.items.iter().map(node_line).collect();
         Ok(match flags.output {
             Output::Json => serde_json::to_string_pretty(&status)? + "\n",
@@ -81,7 +82,13 @@ fn render(status: &Status) -> String {
     let members = status.members.iter().map(|member| {
         let role = if status.leader.as_deref() == Some(&member.name) { "leader" } else { "follower" };
         let state = if member.alive { role } else { "dead" };
-        [member.name.clone(), member.zone.clone(), state.to_owned(), member.api_address.clone(), member.peer_address.clone()]
+        [
+            member.name.clone(),
+            member.zone.clone(),
+            state.to_owned(),
+            member.api_address.clone(),
+            member.peer_address.clone(),
+        ]
     });
     table(&mut text, ["MEMBER", "ZONE", "STATE", "API", "PEER"], members.collect());
     text.push('\n');

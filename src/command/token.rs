@@ -29,7 +29,12 @@ pub(crate) fn run(token: &TokenCommand) -> anyhow::Result<()> {
 }
 
 /// Stores the token's Secret.
-pub(crate) async fn create(client: &kube::Client, token: &Token, env: &Env, lifetime: Duration) -> anyhow::Result<Token> {
+pub(crate) async fn create(
+    client: &kube::Client,
+    token: &Token,
+    env: &Env,
+    lifetime: Duration,
+) -> anyhow::Result<Token> {
     let secret: Secret = serde_json::from_value(token.object(env, lifetime)).context("the token's secret")?;
     let api: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     api.create(&PostParams::default(), &secret).await.context("the token cannot be stored")?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use quorate_apiserver::bootstrap::token::Token;
 use quorate_apiserver::Identity;
+use quorate_apiserver::bootstrap::token::Token;
 use quorate_env::{Env, Scope};
 use quorate_node::join::{self, Joining};
 
@@ -25,7 +25,12 @@ pub(crate) fn run(flags: &Up) -> anyhow::Result<()> {
         let place = Home::new(flags)?;
         let metrics = prometheus::default_registry().clone();
         let control_plane = ControlPlane::start(&flags.api, place.membership(flags), &metrics, &env).await?;
-        command::kubeconfig::write(&control_plane.pki, &format!("https://{}", flags.api.listen), &place.kubeconfig, &env)?;
+        command::kubeconfig::write(
+            &control_plane.pki,
+            &format!("https://{}", flags.api.listen),
+            &place.kubeconfig,
+            &env,
+        )?;
         let node = Scope::root("node");
         let outcome = tokio::select! {
             signal = shutdown::requested() => signal,

@@ -15,21 +15,40 @@ const PATCH_TYPES: [&str; 4] = [
 pub(super) fn of(rows: &[&Row]) -> Value {
     let mut paths = Map::new();
     for row in rows {
-        let base = if row.resource.group.is_empty() { format!("/api/{}", row.version) } else { format!("/apis/{}", row.api_version) };
+        let base = if row.resource.group.is_empty() {
+            format!("/api/{}", row.version)
+        } else {
+            format!("/apis/{}", row.api_version)
+        };
         let plural = &row.resource.plural;
-        let collection =
-            if row.namespaced() { format!("{base}/namespaces/{{namespace}}/{plural}") } else { format!("{base}/{plural}") };
+        let collection = if row.namespaced() {
+            format!("{base}/namespaces/{{namespace}}/{plural}")
+        } else {
+            format!("{base}/{plural}")
+        };
         if row.namespaced() && row.allows(Verb::List) {
             paths.insert(format!("{base}/{plural}"), item(row, &[("get", Verb::List, "list")], false, None));
         }
-        let on_collection = [("get", Verb::List, "list"), ("post", Verb::Create, "post"), ("delete", Verb::DeleteCollection, "deletecollection")];
+        let on_collection = [
+            ("get", Verb::List, "list"),
+            ("post", Verb::Create, "post"),
+            ("delete", Verb::DeleteCollection, "deletecollection"),
+        ];
         paths.insert(collection.clone(), item(row, &on_collection, false, None));
-        let on_object =
-            [("get", Verb::Get, "get"), ("put", Verb::Update, "put"), ("patch", Verb::Patch, "patch"), ("delete", Verb::Delete, "delete")];
+        let on_object = [
+            ("get", Verb::Get, "get"),
+            ("put", Verb::Update, "put"),
+            ("patch", Verb::Patch, "patch"),
+            ("delete", Verb::Delete, "delete"),
+        ];
         paths.insert(format!("{collection}/{{name}}"), item(row, &on_object, true, None));
         for part in &row.resource.subresources {
-            let operations =
-                [("get", Verb::Get, "get"), ("post", Verb::Create, "post"), ("put", Verb::Update, "put"), ("patch", Verb::Patch, "patch")];
+            let operations = [
+                ("get", Verb::Get, "get"),
+                ("post", Verb::Create, "post"),
+                ("put", Verb::Update, "put"),
+                ("patch", Verb::Patch, "patch"),
+            ];
             let kind = (part.kind.group.as_str(), part.kind.version.as_str(), part.kind.kind.as_str());
             let path = format!("{collection}/{{name}}/{}", part.name);
             paths.insert(path, item(row, &operations, true, Some((&part.verbs, kind, &part.message))));
@@ -78,10 +97,13 @@ fn operation(row: &Row, verb: Verb, action: &str, part: Option<Part<'_>>) -> Val
         "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
     });
     match verb {
-        Verb::Create | Verb::Update => operation["requestBody"] = json!({"content": {"*/*": {"schema": schema}}, "required": true}),
+        Verb::Create | Verb::Update => {
+            operation["requestBody"] = json!({"content": {"*/*": {"schema": schema}}, "required": true})
+        }
         Verb::Patch => {
             let patch = json!({"schema": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"}});
-            let content: Map<String, Value> = PATCH_TYPES.iter().map(|kind| ((*kind).to_owned(), patch.clone())).collect();
+            let content: Map<String, Value> =
+                PATCH_TYPES.iter().map(|kind| ((*kind).to_owned(), patch.clone())).collect();
             operation["requestBody"] = json!({"content": content, "required": true});
         }
         Verb::Delete | Verb::DeleteCollection | Verb::Get | Verb::List | Verb::Watch => {}
@@ -91,19 +113,38 @@ fn operation(row: &Row, verb: Verb, action: &str, part: Option<Part<'_>>) -> Val
 
 fn query_parameters(verb: Verb) -> Vec<Value> {
     let names: &[(&str, &str)] = match verb {
-        Verb::Create | Verb::Update => &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("pretty", "string")],
-        Verb::Patch => {
-            &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean"), ("pretty", "string")]
+        Verb::Create | Verb::Update => {
+            &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("pretty", "string")]
         }
+        Verb::Patch => &[
+            ("dryRun", "string"),
+            ("fieldManager", "string"),
+            ("fieldValidation", "string"),
+            ("force", "boolean"),
+            ("pretty", "string"),
+        ],
         Verb::Delete => &[
-            ("dryRun", "string"), ("gracePeriodSeconds", "integer"), ("orphanDependents", "boolean"), ("propagationPolicy", "string"),
+            ("dryRun", "string"),
+            ("gracePeriodSeconds", "integer"),
+            ("orphanDependents", "boolean"),
+            ("propagationPolicy", "string"),
         ],
         Verb::List | Verb::DeleteCollection | Verb::Watch => &[
-            ("allowWatchBookmarks", "boolean"), ("continue", "string"), ("fieldSelector", "string"), ("labelSelector", "string"),
-            ("limit", "integer"), ("resourceVersion", "string"), ("resourceVersionMatch", "string"),
-            ("sendInitialEvents", "boolean"), ("timeoutSeconds", "integer"), ("watch", "boolean"),
+            ("allowWatchBookmarks", "boolean"),
+            ("continue", "string"),
+            ("fieldSelector", "string"),
+            ("labelSelector", "string"),
+            ("limit", "integer"),
+            ("resourceVersion", "string"),
+            ("resourceVersionMatch", "string"),
+            ("sendInitialEvents", "boolean"),
+            ("timeoutSeconds", "integer"),
+            ("watch", "boolean"),
         ],
         Verb::Get => &[("pretty", "string")],
     };
-    names.iter().map(|(name, kind)| json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}})).collect()
+    names
+        .iter()
+        .map(|(name, kind)| json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}}))
+        .collect()
 }

@@ -155,7 +155,9 @@ fn mark_kind(schemas: &mut Map<String, Value>, row: &Row) {
 
 /// How lists and maps merge, from the schema table.
 fn mark_lists(name: &str, schema: &mut Value) {
-    let (Some(kind), Some(properties)) = (schema::named(name), schema.get_mut("properties").and_then(Value::as_object_mut)) else {
+    let (Some(kind), Some(properties)) =
+        (schema::named(name), schema.get_mut("properties").and_then(Value::as_object_mut))
+    else {
         return;
     };
     for (field_name, property) in properties {

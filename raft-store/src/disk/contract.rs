@@ -98,9 +98,8 @@ fn log_contract(log: &dyn LogDisk) {
     assert_eq!(log.last().unwrap(), None);
     log.write(&(1..=10).map(put).collect::<Vec<_>>()).unwrap();
     log.write(&[LogOp::Meta { name: "vote", value: "v".into() }]).unwrap();
-    let indexes = |from, to, max| -> Vec<u64> {
-        log.read(from, to, max).unwrap().into_iter().map(|(index, _)| index).collect()
-    };
+    let indexes =
+        |from, to, max| -> Vec<u64> { log.read(from, to, max).unwrap().into_iter().map(|(index, _)| index).collect() };
     assert_eq!(indexes(3, 6, 1000), [3, 4, 5]);
     assert_eq!(indexes(3, 9, 2), [3, 4]);
     assert_eq!(indexes(3, 9, 0), [3], "at least one");

@@ -13,12 +13,22 @@ use super::rocks_state::{common_options, disk_error};
 /// What can happen to the log, in the order in which it must.
 #[derive(Clone, Debug)]
 pub(crate) enum LogOp {
-    Put { index: u64, record: Bytes },
+    Put {
+        index: u64,
+        record: Bytes,
+    },
     /// Remove this index and all after it.
-    RemoveFrom { index: u64 },
+    RemoveFrom {
+        index: u64,
+    },
     /// Remove this index and all before it.
-    RemoveThrough { index: u64 },
-    Meta { name: &'static str, value: Bytes },
+    RemoveThrough {
+        index: u64,
+    },
+    Meta {
+        name: &'static str,
+        value: Bytes,
+    },
 }
 
 /// Written by one thread, read by some.

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use quorate_env::Clock;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 

@@ -84,12 +84,9 @@ pub(crate) struct Connection {
 impl Connection {
     fn error(&self, failure: Failure, kind: RPCTypes) -> Error {
         match failure {
-            Failure::Timeout(limit) => RPCError::Timeout(Timeout {
-                action: kind,
-                id: self.own_id,
-                target: self.target,
-                timeout: limit,
-            }),
+            Failure::Timeout(limit) => {
+                RPCError::Timeout(Timeout { action: kind, id: self.own_id, target: self.target, timeout: limit })
+            }
             unreachable @ Failure::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&unreachable)),
             broken @ Failure::Broken(_) => RPCError::Network(NetworkError::new(&broken)),
         }
@@ -115,11 +112,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         Ok(convert::read_appended(answer).map_err(malformed)?.into())
     }
 
-    fn stream_append<'s, S>(
-        &'s mut self,
-        input: S,
-        option: RPCOption,
-    ) -> BoxFuture<'s, Result<Appended<'s>, Error>>
+    fn stream_append<'s, S>(&'s mut self, input: S, option: RPCOption) -> BoxFuture<'s, Result<Appended<'s>, Error>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {

@@ -146,7 +146,10 @@ impl PeerService {
         Ok(proto::CommitResponse { index, result: Some(result) })
     }
 
-    pub(crate) async fn read_index(&self, _request: proto::ReadIndexRequest) -> Result<proto::ReadIndexResponse, Status> {
+    pub(crate) async fn read_index(
+        &self,
+        _request: proto::ReadIndexRequest,
+    ) -> Result<proto::ReadIndexResponse, Status> {
         let index = self.read_indexer.local().await;
         Ok(proto::ReadIndexResponse { leader: index.is_some(), index: index.unwrap_or_default() })
     }

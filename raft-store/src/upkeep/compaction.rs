@@ -63,12 +63,7 @@ pub(crate) async fn decide_as_leader(
 }
 
 /// Remove compacted history from this member's disk, step by step.
-pub(crate) async fn sweep(
-    disk: Arc<dyn StateDisk>,
-    pool: Pool,
-    mut scalars: watch::Receiver<Scalars>,
-    clock: Clock,
-) {
+pub(crate) async fn sweep(disk: Arc<dyn StateDisk>, pool: Pool, mut scalars: watch::Receiver<Scalars>, clock: Clock) {
     let mut swept = 0;
     loop {
         let Ok(compacted) = scalars.wait_for(|scalars| scalars.compacted > swept).await.map(|now| now.compacted) else {

@@ -100,7 +100,9 @@ impl Queue {
         }
         let complete = waiting.events.front().is_none_or(|next| next.revision > waiting.reached);
         match events.last() {
-            Some(last) => Taken::Events(Batch { revision: if complete { waiting.reached } else { last.revision }, events }),
+            Some(last) => {
+                Taken::Events(Batch { revision: if complete { waiting.reached } else { last.revision }, events })
+            }
             None if waiting.detached => Taken::Detached { reached: waiting.reached },
             None => Taken::Nothing,
         }

@@ -42,7 +42,8 @@ impl Model {
             changed = true;
             match op {
                 Op::Put { value, .. } => {
-                    let (create, version) = state.get(&key).map_or((revision, 0), |(_, create, _, version)| (*create, *version));
+                    let (create, version) =
+                        state.get(&key).map_or((revision, 0), |(_, create, _, version)| (*create, *version));
                     state.insert(key.clone(), (value.to_vec(), create, revision, version + 1));
                     self.changes.push((revision, key, true));
                 }

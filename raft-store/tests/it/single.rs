@@ -60,8 +60,7 @@ async fn a_violated_bound_fails_the_whole_transaction() {
         assert!(matches!(store.commit(add(by)).await.unwrap(), Outcome::Committed { .. }));
     }
     let violated = store.commit(add(1)).await.unwrap();
-    let expected =
-        Outcome::BoundViolated { op: 1, key: "node".into(), name: "cpu".into(), value: 11, bound: 10 };
+    let expected = Outcome::BoundViolated { op: 1, key: "node".into(), name: "cpu".into(), value: 11, bound: 10 };
     assert_eq!((violated, store.head()), (expected, Revision(2)));
     assert_eq!(store.counters("node").await.unwrap(), [("cpu".to_owned(), 10)].into());
     store.commit(add(-10)).await.unwrap();
