@@ -2,18 +2,27 @@
 //!
 //! Knows nothing of Kubernetes objects or HTTP. No type of the consensus library or of the disk leaks out.
 //!
-//! Start at [`Store`] (what callers hold), then `apply` (what an entry does) and `engine` (in which order).
+//! Start at [`Store`] (what callers hold), then `open` (how its parts fit), `apply` (what one entry does).
 //!
-//! Flow: `store` → `entry` encodes → the log → `engine` → `apply` on an `overlay` of the `disk` → one write → the
-//! `watch` hub → the caller's answer. Reads: `store` → `read` → `mvcc` on a view of the disk.
+//! A write: `commit` → the leader's `propose` (here or by `peer`) → `log` (one writer, grouped synced writes) → quorum →
+//! `machine` → `engine`: `apply` on an overlay of the `disk`, one write with the applied index in it → the `watch` ring
+//! → the caller. A read: `read_index` (one confirmation for all that wait) → `read` → `mvcc` on a view of the disk.
+//! A watch: `watch::ring` → dispatcher → queues; whoever is behind reads the ring, then the disk, by itself.
 //!
-//! Invariants:
-//! - apply is a pure function of (state, entry);
-//! - a watcher sees every event of its range once, in order (`tests/it/mvcc.rs`);
-//! - a reply follows durability, visibility and the watchers' ring, in this order.
+//! Invariants, and who checks them:
+//! - apply is a pure function of (state, entry); any history reads as a plain model's (`tests/it/mvcc.rs`);
+//! - what was acknowledged is neither lost nor applied twice, whichever leader dies (`tests/it/group.rs`);
+//! - a watcher sees every event of its range once, in order, across leader changes and restarts (`mvcc.rs`, `group.rs`);
+//! - a reply follows durability on a quorum, visibility here and the watchers' ring, in this order (`engine::apply`);
+//! - the log is cut only up to a flushed state (`machine::build_snapshot`, `tests/it/rocks.rs`);
+//! - a disk and its simulated twin keep one contract (`disk::contract`).
 //!
-//! Tasks: `watch-dispatch`, ended by the scope.
-//! Bounds: [`MAX_TRANSACTION_BYTES`], [`MAX_TRANSACTION_PARTS`], [`MAX_PAGE_BYTES`], and the constants in `watch`.
+//! Threads: `raft` (consensus, member network, upkeep), `log-writer`, `store-apply`, `store-read-*`; none of them where
+//! the disk is simulated. A panic in the first three ends the process. Tasks belong to the scope that was given; `open`
+//! starts and [`Store::close`] ends them.
+//!
+//! Bounds: [`MAX_TRANSACTION_BYTES`], [`MAX_TRANSACTION_PARTS`], [`MAX_PAGE_BYTES`]; entries in flight in `propose`,
+//! waiting reads in `read_index` and `pool`, the ring and the queues in `watch`, remembered requests in `apply::dedup`.
 
 mod apply;
 mod commit;

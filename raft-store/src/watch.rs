@@ -99,15 +99,16 @@ impl Hub {
     /// Returns whether there was anything to do.
     fn dispatch_step(&self) -> bool {
         let mut live = self.live.lock();
-        let (events, through) = match self.ring.lock().after(live.dispatched, RING_STEP_EVENTS) {
-            Some(step) => step,
+        let (step, head) = {
+            let ring = self.ring.lock();
+            (ring.after(live.dispatched, RING_STEP_EVENTS), ring.head())
+        };
+        let Some((events, through)) = step else {
             // The ring was reset or has dropped what was not yet dispatched: all read on by themselves.
-            None => {
-                live.index.detach_all();
-                live.dispatched = self.ring.lock().head();
-                self.dispatched.store(live.dispatched.0, Ordering::Release);
-                return true;
-            }
+            live.index.detach_all();
+            live.dispatched = head;
+            self.dispatched.store(head.0, Ordering::Release);
+            return true;
         };
         if through == live.dispatched {
             return false;

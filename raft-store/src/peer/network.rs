@@ -120,7 +120,11 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return Box::pin(self.append_singly(input, option));
         }
         Box::pin(async move {
-            let requests = input.map(convert::append).boxed();
+            let mut requests = input.map(convert::append).boxed();
+            // The library pauses after an error in the stream it gives: without taking a request first, a peer that
+            // is down would be dialled again without any pause.
+            let Some(first) = requests.next().await else { return Ok(futures::stream::empty().boxed()) };
+            let requests = futures::stream::iter([first]).chain(requests).boxed();
             let answers = self.link.append(requests, option.soft_ttl()).await;
             let answers = answers.map_err(|failure| self.error(failure, RPCTypes::AppendEntries))?;
             let this = &*self;

@@ -232,7 +232,8 @@ impl Hub {
         let missed = if after >= dispatched {
             Vec::new()
         } else {
-            match self.ring.lock().after(after, RING_STEP_EVENTS) {
+            let step = self.ring.lock().after(after, RING_STEP_EVENTS);
+            match step {
                 None => return Joined::OffRing,
                 Some((events, through)) if through < dispatched => return Joined::Behind(events, through),
                 // What lies after `dispatched` will be dispatched to it.

@@ -45,6 +45,13 @@ pub(crate) async fn in_memory() -> Store {
     open(Config::in_memory("a")).await
 }
 
+/// Show logs as RUST_LOG says; for a test that one looks into.
+pub(crate) fn logged() {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    // Another test of the process may have done so.
+    tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init().ok();
+}
+
 /// Await a condition, with a deadline.
 pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let clock = quorate_env::Clock::real();
