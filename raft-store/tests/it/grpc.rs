@@ -110,7 +110,8 @@ async fn a_group_over_mutual_tls_survives_its_leader_and_sends_checkpoints() {
     }
     let back = try_open(members.config(&dead)).await.unwrap();
     back.wait_for_revision(survivor.head(), PATIENCE).await.unwrap();
-    let (here, there) = (back.range(Range::default(), Consistency::Local), survivor.range(Range::default(), Consistency::Local));
+    let (here, there) =
+        (back.range(Range::default(), Consistency::Local), survivor.range(Range::default(), Consistency::Local));
     assert_eq!(here.await.unwrap(), there.await.unwrap());
     assert_eq!(back.head(), Revision(6504));
     drop(survivor);
@@ -135,7 +136,10 @@ async fn members_that_disagree_and_lost_directories_are_told() {
     let mut other_list = members.config("c");
     other_list.initial_members.insert("d".into(), "127.0.0.1:1".into());
     let error = try_open(other_list).await.unwrap_err();
-    assert!(matches!(&error, OpenError::MembersDisagree { .. }) && error.to_string().contains("d is listed here only"), "{error}");
+    assert!(
+        matches!(&error, OpenError::MembersDisagree { .. }) && error.to_string().contains("d is listed here only"),
+        "{error}"
+    );
 
     let lost = Config { data_dir: members.directory.path().join("empty"), ..members.config("c") };
     let error = try_open(lost).await.unwrap_err();
