@@ -79,7 +79,7 @@ pub struct PodObservation {
 }
 
 impl PodObservation {
-    pub(crate) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         self.sandboxes.sort_by_key(|sandbox| std::cmp::Reverse((sandbox.attempt, sandbox.created_at)));
         self.containers.sort_by(|a, b| (&a.name, b.attempt, b.created_at).cmp(&(&b.name, a.attempt, a.created_at)));
     }

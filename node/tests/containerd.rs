@@ -5,6 +5,8 @@
 mod api;
 #[path = "support/contract.rs"]
 mod contract;
+#[path = "support/https.rs"]
+mod https;
 #[path = "support/machine.rs"]
 mod machine;
 
@@ -97,7 +99,7 @@ async fn keep_the_contract(machine: &Machine) {
     containerd.stop().await;
 }
 
-async fn story(api: Api, root: std::path::PathBuf) {
+async fn story(api: Api, machine: &Machine) {
     prepare(&api);
     let began = Clock::real().now();
     api.put("pods", pod("web", web()));
@@ -105,7 +107,8 @@ async fn story(api: Api, root: std::path::PathBuf) {
     eprintln!("create to ready: {:?}", Clock::real().now() - began);
     let ip = web["status"]["podIP"].as_str().unwrap().to_owned();
     assert!(ip.starts_with("10.244.1."), "{ip}");
-    check_inside(&api, &root).await;
+    check_inside(&api, machine.root()).await;
+    check_server(machine).await;
     check_ends(&api).await;
     check_volumes(&api).await;
     check_restart(&api).await;
@@ -211,6 +214,23 @@ async fn check_inside(api: &Api, root: &std::path::Path) {
     ] {
         assert!(log.contains(part), "{part} is not in\n{log}");
     }
+}
+
+async fn check_server(machine: &Machine) {
+    let get = async |path: &str| machine.certificates.get(machine.server(), path).await;
+    assert_eq!(get("/healthz").await, (200, "ok".into()));
+    let (status, text) = get("/containerLogs/default/words/words?tailLines=1").await;
+    assert_eq!((status, text.as_str()), (200, "to-stderr\n"));
+    let (status, text) = get("/containerLogs/default/words/words?previous=true").await;
+    assert_eq!((status, text.as_str()), (400, "previous terminated container \"words\" in pod \"words\" not found"));
+    assert_eq!(get("/containerLogs/default/nobody/c").await, (404, "pod \"nobody\" not found".into()));
+    let (status, pods) = get("/pods").await;
+    assert!(status == 200 && pods.contains("\"kind\":\"PodList\"") && pods.contains("\"words\""), "{pods}");
+    let (_, metrics) = get("/metrics").await;
+    assert!(metrics.contains("quorate_node_containers{state=\"running\"} 1"), "{metrics}");
+    let path = "/exec/default/web/web?command=cat&command=%2Fwww%2Findex.html&output=1&error=1";
+    let told = machine.certificates.websocket(machine.server(), path).await;
+    assert!(told.contains("hello") && told.contains("\"status\":\"Success\""), "{told:?}");
 }
 
 async fn check_ends(api: &Api) {

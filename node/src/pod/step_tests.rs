@@ -80,7 +80,7 @@ impl World {
             while !self.in_flight.is_empty() {
                 self.finish(0);
             }
-            if self.step() == 0 {
+            if self.forgotten || self.step() == 0 {
                 return;
             }
         }

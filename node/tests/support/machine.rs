@@ -1,5 +1,6 @@
 //! A machine within the machine: a network namespace with an uplink, a directory, and an image to run.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
@@ -8,11 +9,14 @@ use nix::sched::{CloneFlags, setns, unshare};
 use quorate_node::config::{ClusterNetwork, ServerConfig};
 use quorate_node::{Config, RuntimeChoice};
 
+use crate::https::Certificates;
+
 const ADDRESS: &str = "172.31.99.2";
 const CGROUP: &str = "/quorate-node-test";
 
 pub(crate) struct Machine {
     root: tempfile::TempDir,
+    pub certificates: Certificates,
 }
 
 impl Machine {
@@ -21,11 +25,16 @@ impl Machine {
         // Sockets have short paths, and overlay needs a real disk: not every temporary directory is one.
         let root = tempfile::Builder::new().prefix("qn").tempdir_in("/var/tmp").unwrap();
         build_image(root.path());
-        Self { root }
+        Self { root, certificates: Certificates::new(ADDRESS) }
     }
 
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
+    }
+
+    /// Where the agent's server listens.
+    pub(crate) fn server(&self) -> SocketAddr {
+        SocketAddr::new(ADDRESS.parse().unwrap(), 10250)
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -43,7 +52,7 @@ impl Machine {
                 dns: "10.96.0.10".parse().unwrap(),
                 domain: "cluster.local".into(),
             },
-            server: ServerConfig { listen: None, tls: None },
+            server: ServerConfig { listen: Some(self.server()), tls: Some(self.certificates.tls.clone()) },
             cgroup_root: CGROUP.into(),
             binary: std::env::current_exe().unwrap(),
             max_pods: 110,

@@ -50,7 +50,8 @@ fn sandbox(input: &Input<'_>, views: &Views<'_>, decision: &mut Decision) -> Opt
         return current;
     }
     let nothing_to_start = !wants_sandbox(input, views);
-    if !settled || nothing_to_start || input.memory.is_busy(&Work::Sandbox) {
+    // A container whose start is under way would come to life in the old sandbox, beside the new one.
+    if !settled || nothing_to_start || input.memory.starts_under_way() {
         return None;
     }
     if let Some((_, at)) = &input.memory.sandbox_failure {
