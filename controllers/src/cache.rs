@@ -8,8 +8,9 @@ use quorate_api::name::ObjectKey;
 use tokio::sync::watch;
 
 use crate::projection::{
-    ConfigMap, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node, Pod, PodDisruptionBudget, Projected,
-    ReplicaSet, ReplicationController, Service, ServiceAccount, StatefulSet,
+    ConfigMap, ControllerRevision, DaemonSet, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, Projected, ReplicaSet, ReplicationController, Service,
+    ServiceAccount, StatefulSet,
 };
 use crate::resource::Kind;
 
@@ -198,7 +199,10 @@ cached! {
     ReplicaSet => replica_sets,
     ReplicationController => replication_controllers,
     Deployment => deployments,
+    ControllerRevision => revisions,
+    DaemonSet => daemon_sets,
     StatefulSet => stateful_sets,
+    PersistentVolumeClaim => claims,
     Service => services,
     Endpoints => endpoints,
     EndpointSlice => endpoint_slices,

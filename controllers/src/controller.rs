@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use quorate_api::name::ObjectKey;
 use quorate_env::Env;
 use serde_json::{Value, json};
 
 use crate::Config;
+use crate::cache::Delta;
 use crate::projection::Projected;
 use crate::resource::Kind;
 use crate::runner::Controller;
 
 pub mod claim;
+pub mod daemonset;
 pub mod deployment;
 pub mod disruption;
 pub mod endpoints;
@@ -19,11 +22,14 @@ pub mod endpointslice;
 pub mod garbage;
 pub mod mirror;
 pub mod namespace;
+pub mod nodefit;
 pub mod nodelifecycle;
 pub mod podgc;
 pub mod replicaset;
+pub mod revisions;
 pub mod rootca;
 pub mod serviceaccount;
+pub mod statefulset;
 pub mod tainteviction;
 
 /// All that work from the shared cache alone; the garbage collector brings watches of its own.
@@ -32,6 +38,8 @@ pub fn all(config: &Config, env: &Env) -> Vec<Box<dyn Controller>> {
         Box::new(deployment::controller()),
         Box::new(replicaset::replica_set_controller()),
         Box::new(replicaset::replication_controller()),
+        Box::new(daemonset::controller()),
+        Box::new(statefulset::controller()),
         Box::new(endpointslice::controller()),
         Box::new(endpoints::controller()),
         Box::new(mirror::controller()),
@@ -70,6 +78,22 @@ fn controller_reference(kind: Kind, owner: &impl Projected) -> Value {
         "controller": true,
         "blockOwnerDeletion": true,
     })
+}
+
+/// The manager of an object in either of its states; for one without a manager, those that would have it.
+fn owners_of<K: Projected>(delta: &Delta<K>, kind: Kind, candidates: impl Fn(&K) -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+    let mut keys = Vec::new();
+    for object in delta.states() {
+        match object.controller() {
+            Some(owner) if owner.kind == kind.name() => {
+                keys.push(ObjectKey::namespaced(object.namespace(), &owner.name));
+            }
+            Some(_) => {}
+            None => keys.extend(candidates(object)),
+        }
+    }
+    keys.dedup();
+    keys
 }
 
 /// A JSON object of strings.

@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 use crate::cache::{Cache, Cached, Change, parse_revision};
 use crate::controller::rootca::CONFIG_MAP_NAME;
 use crate::projection::{
-    ConfigMap, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
-    ReplicationController, Service, ServiceAccount, StatefulSet,
+    ConfigMap, ControllerRevision, DaemonSet, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, ServiceAccount,
+    StatefulSet,
 };
 
 pub const RETRY_INITIAL: Duration = Duration::from_millis(100);
@@ -46,11 +47,14 @@ pub fn start(client: &kube::Client, cache: &Arc<Cache>, listener: &Listener, env
     let named = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP_NAME}"));
     observer.watch(Api::<ConfigMap>::all(observer.client.clone()), named);
     observer.watch(Api::<Lease>::namespaced(observer.client.clone(), NODE_LEASES), watcher::Config::default());
+    observer.watch_all::<ControllerRevision>();
+    observer.watch_all::<DaemonSet>();
     observer.watch_all::<Deployment>();
     observer.watch_all::<EndpointSlice>();
     observer.watch_all::<Endpoints>();
     observer.watch_all::<Namespace>();
     observer.watch_all::<Node>();
+    observer.watch_all::<PersistentVolumeClaim>();
     observer.watch_all::<Pod>();
     observer.watch_all::<PodDisruptionBudget>();
     observer.watch_all::<ReplicaSet>();

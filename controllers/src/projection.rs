@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 mod cluster;
 mod network;
+mod ordered;
 mod pod;
 mod workload;
 
@@ -22,11 +23,14 @@ pub use network::{
     Endpoint, EndpointAddress, EndpointConditions, EndpointPort, EndpointSlice, EndpointSubset, Endpoints, Service,
     ServicePort, ServiceSpec, TargetRef,
 };
+pub use ordered::{
+    ControllerRevision, DaemonSet, DaemonSetSpec, DaemonSetStatus, OrderedRollingUpdate, OrderedStrategy,
+    PersistentVolumeClaim, StatefulSet, StatefulSetSpec, StatefulSetStatus,
+};
 pub use pod::{Container, ContainerPort, ContainerStatus, Pod, PodIp, PodSpec, PodStatus, Toleration};
 pub use workload::{
     BudgetSpec, BudgetStatus, Deployment, DeploymentSpec, DeploymentStatus, PodDisruptionBudget, ReplicaSet,
-    ReplicaSetSpec, ReplicaStatus, ReplicationController, ReplicationControllerSpec, RollingUpdate, StatefulSet,
-    StatefulSetSpec, Strategy,
+    ReplicaSetSpec, ReplicaStatus, ReplicationController, ReplicationControllerSpec, RollingUpdate, Strategy,
 };
 
 /// One entry of `status.conditions`, of any kind.

@@ -6,12 +6,15 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     ConfigMap,
+    ControllerRevision,
+    DaemonSet,
     Deployment,
     Endpoints,
     EndpointSlice,
     Lease,
     Namespace,
     Node,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     ReplicaSet,
@@ -37,12 +40,15 @@ impl Kind {
     pub fn resource(self) -> ResourceType {
         match self {
             Self::ConfigMap => core("configmaps", "ConfigMap", true),
+            Self::ControllerRevision => typed("apps", "controllerrevisions", "ControllerRevision"),
+            Self::DaemonSet => typed("apps", "daemonsets", "DaemonSet"),
             Self::Deployment => typed("apps", "deployments", "Deployment"),
             Self::Endpoints => core("endpoints", "Endpoints", true),
             Self::EndpointSlice => typed("discovery.k8s.io", "endpointslices", "EndpointSlice"),
             Self::Lease => typed("coordination.k8s.io", "leases", "Lease"),
             Self::Namespace => core("namespaces", "Namespace", false),
             Self::Node => core("nodes", "Node", false),
+            Self::PersistentVolumeClaim => core("persistentvolumeclaims", "PersistentVolumeClaim", true),
             Self::Pod => core("pods", "Pod", true),
             Self::PodDisruptionBudget => typed("policy", "poddisruptionbudgets", "PodDisruptionBudget"),
             Self::ReplicaSet => typed("apps", "replicasets", "ReplicaSet"),

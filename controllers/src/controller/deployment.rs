@@ -27,6 +27,8 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub(super) use template::hash as template_hash;
+
 #[derive(Clone, Debug)]
 pub struct Observed {
     pub deployment: Arc<Deployment>,

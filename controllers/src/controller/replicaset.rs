@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use quorate_api::name::ObjectKey;
 use quorate_api::object::StringMap;
 use quorate_api::selector::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use super::claim::claim;
-use super::{controller_reference, reference};
+use super::{controller_reference, owners_of, reference};
 use crate::action::{Action, Announce, Create, Delete, Plan, Target};
-use crate::cache::{Cache, Change, Delta};
+use crate::cache::{Cache, Change};
 use crate::projection::{Pod, Projected, ReplicaSet, ReplicaStatus, ReplicationController};
 use crate::resource::Kind;
 use crate::runner::{Pass, PodFailure, Pure};
@@ -62,7 +61,7 @@ pub fn replica_set_controller() -> Pure {
         component: "replicaset-controller",
         wakes: |cache, change| match change {
             Change::ReplicaSet(delta) => vec![delta.key.clone()],
-            Change::Pod(delta) => woken_by_pod(delta, Kind::ReplicaSet, |pod| {
+            Change::Pod(delta) => owners_of(delta, Kind::ReplicaSet, |pod| {
                 let sets = cache.replica_sets.select(pod.namespace(), |set| from_replica_set(set).would_own(pod));
                 sets.iter().map(|set| set.key()).collect()
             }),
@@ -82,7 +81,7 @@ pub fn replication_controller() -> Pure {
         component: "replication-controller",
         wakes: |cache, change| match change {
             Change::ReplicationController(delta) => vec![delta.key.clone()],
-            Change::Pod(delta) => woken_by_pod(delta, Kind::ReplicationController, |pod| {
+            Change::Pod(delta) => owners_of(delta, Kind::ReplicationController, |pod| {
                 let owners =
                     cache.replication_controllers.select(pod.namespace(), |own| from_controller(own).would_own(pod));
                 owners.iter().map(|own| own.key()).collect()
@@ -94,20 +93,6 @@ pub fn replication_controller() -> Pure {
             plan(&observe(pass, from_controller(&own)), pass.now)
         },
     }
-}
-
-/// The manager of the pod in either state; for a pod without one, those that would have it.
-fn woken_by_pod(delta: &Delta<Pod>, kind: Kind, candidates: impl Fn(&Pod) -> Vec<ObjectKey>) -> Vec<ObjectKey> {
-    let mut keys = Vec::new();
-    for pod in delta.states() {
-        match pod.controller() {
-            Some(owner) if owner.kind == kind.name() => keys.push(ObjectKey::namespaced(pod.namespace(), &owner.name)),
-            Some(_) => {}
-            None => keys.extend(candidates(pod)),
-        }
-    }
-    keys.dedup();
-    keys
 }
 
 fn from_replica_set(set: &ReplicaSet) -> Replicated {

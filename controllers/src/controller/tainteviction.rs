@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use quorate_api::name::ObjectKey;
 use serde_json::json;
 
+use super::nodefit::tolerates;
 use super::{reference, seconds};
 use crate::action::{Action, Delete, Note, Patch, PatchKind, Plan, Target};
 use crate::cache::{Cache, Change};
@@ -128,14 +129,6 @@ fn deadline(pod: &Pod, taints: &[Taint], first_seen: Timestamp) -> Deadline {
         };
     }
     soonest
-}
-
-/// An empty key with `Exists` tolerates everything, an empty effect any effect.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let exists = toleration.operator == "Exists";
-    let key = if toleration.key.is_empty() { exists } else { toleration.key == taint.key };
-    let effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
-    key && effect && (exists || toleration.value == taint.value)
 }
 
 fn evict(pod: &Pod, now: Timestamp) -> Vec<Action> {

@@ -22,6 +22,8 @@ pub struct PodSpec {
     pub containers: Vec<Container>,
     pub init_containers: Vec<Container>,
     pub tolerations: Vec<Toleration>,
+    /// Kept whole: which node a daemon's pod is meant for is said in it.
+    pub affinity: Option<serde_json::Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -105,20 +105,6 @@ pub struct ReplicationControllerSpec {
     pub template: Value,
 }
 
-/// Only what a disruption budget needs to know of it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StatefulSet {
-    pub metadata: ObjectMeta,
-    pub spec: StatefulSetSpec,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StatefulSetSpec {
-    pub replicas: Option<i32>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudget {
@@ -150,7 +136,6 @@ pub struct BudgetStatus {
 projected!(Deployment, NamespaceResourceScope);
 projected!(ReplicaSet, NamespaceResourceScope);
 projected!(ReplicationController, NamespaceResourceScope);
-projected!(StatefulSet, NamespaceResourceScope);
 projected!(PodDisruptionBudget, NamespaceResourceScope);
 
 impl Deployment {

@@ -33,7 +33,7 @@ fn plain(template: &Value) -> Value {
 }
 
 /// FNV-1a over the template's canonical text and the collision count, in safe letters.
-pub(super) fn hash(template: &Value, collisions: Option<i32>) -> String {
+pub(in crate::controller) fn hash(template: &Value, collisions: Option<i32>) -> String {
     let mut hash = FNV_OFFSET;
     let mut feed = |bytes: &[u8]| {
         for byte in bytes {
