@@ -42,7 +42,6 @@ pub(crate) struct Membership {
 pub(crate) struct ControlPlane {
     pub server: Server,
     pub pki: Arc<Pki>,
-    pub cluster: Settings,
     store: Store,
     leader: LeaderParts,
     api: Scope,
@@ -77,7 +76,7 @@ impl ControlPlane {
         serve(&server, &pki, &cluster, flags, &membership, listeners, &serving)?;
         let leader = leader_parts::start(flags, &server, &store, &pki, metrics, env)?;
         tracing::info!(name = membership.name, zone = membership.zone, listen = ?membership.listen, "member started");
-        Ok(Self { server, pki, cluster, store, leader, api, serving, store_scope })
+        Ok(Self { server, pki, store, leader, api, serving, store_scope })
     }
 
     /// Resolves when `/readyz` would say ok.

@@ -275,6 +275,8 @@ impl Stream {
         let chunk = Bytes::from(std::mem::take(&mut self.out));
         let closing = self.server.closing().clone();
         tokio::select! {
+            // What the client has room for is sent even when time is up: the last bookmark comes at the deadline itself.
+            biased;
             sent = self.sender.send(Ok(chunk)) => sent.map_err(|_gone| Stop::Quiet),
             () = closing.cancelled() => Err(Stop::Quiet),
             () = self.server.env().clock.sleep_until(self.deadline) => Err(Stop::Quiet),
