@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help build setup demo test lint unit cluster-tests bench deny clean
+.PHONY: help build setup demo test format lint unit cluster-tests bench deny clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,10 +17,12 @@ build: setup ## Build everything
 demo: build ## Bring up a cluster, run the main job end to end, clean up
 	$(CARGO) run --release --quiet --bin quorate-demo
 
-test: build lint unit cluster-tests ## All tests of the first tier
+test: build format unit cluster-tests ## All tests of the first tier
 
-lint: setup ## Format and lints
+format: setup ## Whether the code is formatted
 	$(CARGO) fmt --all --check
+
+lint: format ## Clippy, over everything
 	$(CARGO) clippy --release --workspace --all-targets --quiet -- -D warnings
 
 unit: build ## Unit, property, contract and architecture tests
