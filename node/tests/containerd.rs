@@ -74,8 +74,7 @@ fn real_containers_from_start_to_end() {
         let (api, scope) = (Api::new(), Scope::root("test"));
         let agent = quorate_node::run(machine.config(), Env::real(), scope.clone(), api.client());
         let story = async {
-            let result =
-                std::panic::AssertUnwindSafe(story(api.clone(), machine.root().to_owned())).catch_unwind().await;
+            let result = std::panic::AssertUnwindSafe(story(api.clone(), &machine)).catch_unwind().await;
             scope.cancel();
             result
         };

@@ -116,7 +116,14 @@ fn service_without_selector(cluster: &mut Cluster) -> Result<()> {
     let node = cluster.nodes[0].name.clone();
     let answer = probe_on(cluster, "ask-legacy", &node, &["fetch", "http://legacy-db/"])?;
     ensure!(answer.contains("by-hand"), "{answer}");
-    cluster.kubectl.run(&["delete", "pod/legacy", "service/legacy-db", "endpoints/legacy-db", "--ignore-not-found", "--timeout=60s"])?;
+    cluster.kubectl.run(&[
+        "delete",
+        "pod/legacy",
+        "service/legacy-db",
+        "endpoints/legacy-db",
+        "--ignore-not-found",
+        "--timeout=60s",
+    ])?;
     Ok(())
 }
 
