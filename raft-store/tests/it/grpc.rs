@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use quorate_env::{Clock, Env, Scope};
 use quorate_raft_store::{Config, Consistency, OpenError, PeerTls, Range, Revision, Store};
