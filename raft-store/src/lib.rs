@@ -4,7 +4,7 @@
 //!
 //! Start at [`Store`] (what callers hold), then `open` (how its parts fit), `apply` (what one entry does).
 //!
-//! A write: `commit` → the leader's `propose` (here or by `peer`) → `log` (one writer, grouped synced writes) → quorum →
+//! Flow of a write: `commit` → the leader's `propose` (here or by `peer`) → `log` (one writer, grouped synced writes) → quorum →
 //! `machine` → `engine`: `apply` on an overlay of the `disk`, one write with the applied index in it → the `watch` ring
 //! → the caller. A read: `read_index` (one confirmation for all that wait) → `read` → `mvcc` on a view of the disk.
 //! A watch: `watch::ring` → dispatcher → queues; whoever is behind reads the ring, then the disk, by itself.
