@@ -15,8 +15,7 @@ pub fn scenarios(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
         vec![("replication-controller.json", replication_controller), ("service.json", service)];
     if runtime == Runtime::Containerd {
         all.extend([
-            ("pod.json", pod as Scenario),
-            ("service-without-selector.yaml", service_without_selector),
+            ("service-without-selector.yaml", service_without_selector as Scenario),
             ("init-containers.yaml", init_containers),
             ("configmap-use.yaml", configmap_use),
         ]);
@@ -76,23 +75,6 @@ fn service(cluster: &mut Cluster) -> Result<()> {
     }
     cluster.kubectl.run(&["delete", "pod/myapp", "service/myapp", "--timeout=60s"])?;
     Ok(())
-}
-
-fn pod(cluster: &mut Cluster) -> Result<()> {
-    ensure!(create(cluster, "pod.json")? == "pod/podtest created\n");
-    await_running(&cluster.kubectl, "name=redis-master", 1)?;
-    let in_container = |container: &str, script: &str| {
-        cluster.kubectl.run(&["exec", "podtest", "-c", container, "--", "sh", "-c", script])
-    };
-    let shared = in_container("sidecar", "cat /data/master")?;
-    ensure!(shared == "from-master\n", "the shared volume holds {shared:?}");
-    let pong = in_container("sidecar", "nc 127.0.0.1 6379 </dev/null")?;
-    ensure!(pong.trim() == "pong", "localhost answered {pong:?}");
-    let names = (in_container("master", "hostname")?, in_container("sidecar", "hostname")?);
-    ensure!(names == ("podtest\n".to_owned(), "podtest\n".to_owned()), "host names {names:?}");
-    let ipc = |container: &str| in_container(container, "readlink /proc/self/ns/ipc");
-    ensure!(ipc("master")? == ipc("sidecar")?, "the containers do not share IPC");
-    delete(cluster, "pod.json")
 }
 
 fn service_without_selector(cluster: &mut Cluster) -> Result<()> {
