@@ -31,8 +31,8 @@ unit: build ## Unit, property, contract and architecture tests
 cluster-tests: build ## Scenarios on real clusters with unmodified clients
 	$(CARGO) test --release --workspace --test cluster
 
-bench: build ## The figures of docs/benchmarks.md
-	bench/run
+bench: build ## The figures of docs/benchmarks.md; PEER=1 puts kube-apiserver and etcd beside them
+	bench/run $(if $(PEER),--peer)
 
 deny: ## Bans, licences and sources of the dependencies (needs cargo-deny)
 	cargo deny check bans licenses sources

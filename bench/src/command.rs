@@ -5,6 +5,7 @@ mod get;
 mod list_pods;
 mod memory;
 mod start;
+mod table;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +44,8 @@ enum Command {
     Start(start::Flags),
     /// Memory of processes after a settling time.
     Memory(memory::Flags),
+    /// Rows from earlier runs' JSON, a peer's beside them.
+    Table(table::Flags),
 }
 
 /// Which server, and whose CPU time to report.
@@ -69,17 +72,25 @@ struct LoadFlags {
     duration: u64,
 }
 
-pub fn run(cli: Cli) -> Result<Report> {
+/// What to print.
+pub fn run(cli: Cli) -> Result<String> {
+    if let Command::Table(flags) = cli.command {
+        return table::run(&flags);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match cli.command {
-            Command::Creates(flags) => creates::run(&flags).await,
-            Command::ListPods(flags) => list_pods::run(&flags).await,
-            Command::Get(flags) => get::run(&flags).await,
-            Command::Start(flags) => start::run(&flags).await,
-            Command::Memory(flags) => memory::run(&flags).await,
-        }
-    })
+    let report = runtime.block_on(measure(cli.command))?;
+    Ok(if cli.json { format!("{}\n", report.json()?) } else { report.to_string() })
+}
+
+async fn measure(command: Command) -> Result<Report> {
+    match command {
+        Command::Creates(flags) => creates::run(&flags).await,
+        Command::ListPods(flags) => list_pods::run(&flags).await,
+        Command::Get(flags) => get::run(&flags).await,
+        Command::Start(flags) => start::run(&flags).await,
+        Command::Memory(flags) => memory::run(&flags).await,
+        Command::Table(_) => bail!("a table measures nothing"),
+    }
 }
 
 impl ServerFlags {

@@ -7,10 +7,7 @@ use quorate_bench::command::{Cli, run};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the report goes to standard output")]
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let as_json = cli.json;
-    match run(cli) {
-        Ok(report) if as_json => println!("{}", report.json()),
+    match run(Cli::parse()) {
         Ok(report) => print!("{report}"),
         Err(error) => {
             eprintln!("quorate-bench: {error:#}");

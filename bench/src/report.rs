@@ -1,21 +1,23 @@
 //! Figures of a run, for people and for programs.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
-    name: String,
-    figures: Vec<Figure>,
-    notes: Vec<String>,
+    pub name: String,
+    pub figures: Vec<Figure>,
+    pub notes: Vec<String>,
 }
 
-#[derive(Debug)]
-struct Figure {
-    what: &'static str,
-    value: f64,
-    unit: &'static str,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Figure {
+    pub what: Cow<'static, str>,
+    pub value: f64,
+    pub unit: Cow<'static, str>,
 }
 
 impl Report {
@@ -24,30 +26,30 @@ impl Report {
     }
 
     pub fn add(&mut self, what: &'static str, value: f64, unit: &'static str) {
-        self.figures.push(Figure { what, value, unit });
+        self.figures.push(Figure { what: what.into(), value, unit: unit.into() });
     }
 
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    pub fn json(&self) -> Value {
-        let figures: Map<String, Value> = self
-            .figures
-            .iter()
-            .map(|figure| (figure.what.to_owned(), json!({"value": figure.value, "unit": figure.unit})))
-            .collect();
-        json!({"name": self.name, "figures": figures, "notes": self.notes})
+    pub fn json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
     }
+}
+
+/// A value as the tables show it.
+pub fn number(value: f64, unit: &str) -> String {
+    let decimals = if value >= 100.0 || value.fract() == 0.0 { 0 } else { 2 };
+    format!("{value:.decimals$} {unit}").trim_end().to_owned()
 }
 
 /// Rows of a Markdown table, which reads well in a terminal too.
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for figure in &self.figures {
-            let decimals = if figure.value >= 100.0 || figure.value.fract() == 0.0 { 0 } else { 2 };
-            let number = format!("{:.decimals$} {}", figure.value, figure.unit);
-            writeln!(formatter, "| {} | {} | {} |", self.name, figure.what, number.trim_end())?;
+            let number = number(figure.value, &figure.unit);
+            writeln!(formatter, "| {} | {} | {number} |", self.name, figure.what)?;
         }
         for note in &self.notes {
             writeln!(formatter, "| {} | note | {} |", self.name, note.replace(['\n', '|'], " "))?;
@@ -71,6 +73,7 @@ mod tests {
             report.to_string(),
             "| creates | rate | 4021 /s |\n| creates | p50 | 1.26 ms |\n| creates | errors | 0 |\n| creates | note | a   b |\n"
         );
-        assert_eq!(report.json()["figures"]["p50"], json!({"value": 1.256, "unit": "ms"}));
+        let read: Report = serde_json::from_value(report.json().unwrap()).unwrap();
+        assert_eq!(read.to_string(), report.to_string());
     }
 }

@@ -37,7 +37,7 @@ impl Runtime {
         }
     }
 
-    fn flag(self) -> &'static str {
+    pub fn flag(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
             Self::Simulated => "simulated",

@@ -4,6 +4,7 @@ pub mod failover;
 pub mod manifests;
 pub mod scaling;
 pub mod service;
+pub mod verbs;
 pub mod workload;
 
 use anyhow::Result;

@@ -45,7 +45,7 @@ pub fn repository() -> PathBuf {
 }
 
 /// The binary under test: `QUORATE_BIN`, else the one built beside this program.
-fn quorate_binary() -> Result<PathBuf> {
+pub fn quorate_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("QUORATE_BIN") {
         return Ok(PathBuf::from(path));
     }

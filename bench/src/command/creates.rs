@@ -12,7 +12,7 @@ use crate::report::Report;
 const NAMESPACE: &str = "bench-creates";
 const PAYLOAD_BYTES: usize = 256;
 /// More than any server in the tables does; a run that uses them all up says so.
-const PREPARED_PER_SECOND: usize = 12_000;
+const PREPARED_PER_SECOND: usize = 20_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Flags {
