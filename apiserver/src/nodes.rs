@@ -1,6 +1,7 @@
-//! The API server as a client of its nodes: one connection for each log, exec, attach or port-forward.
+//! The API server as a client of its nodes: one connection for each log, exec, attach, port-forward or proxied request.
 //!
 //! HTTP/1.1 over TLS to port 10250: the server proves itself by the cluster's authority, we by a client certificate.
+//! Workloads, which only proxying reaches, are spoken to in the clear.
 //! A connection lives as long as the stream that it carries and ends with the server.
 
 mod endpoint;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
@@ -24,9 +25,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::body::{BoxError, request_body};
 use crate::pki::{Pki, PkiError};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use error::NodeError;
@@ -38,6 +39,8 @@ const STREAMS_MAX: usize = 4096;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Until the head of the node's answer: the node may have to ask its runtime first.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// The same for workloads, which may be slow on purpose (long polls).
+const WORKLOAD_ANSWER_LIMIT: Duration = Duration::from_secs(300);
 /// Of a refusal's text; the rest is cut off.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
@@ -65,12 +68,35 @@ pub(crate) enum Trust {
     Unverified,
 }
 
+/// How a connection is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// To a node's own server.
+    Tls(Trust),
+    /// To a workload.
+    Plain,
+}
+
+impl Transport {
+    fn answer_limit(self) -> Duration {
+        match self {
+            Self::Tls(_) => ANSWER_LIMIT,
+            Self::Plain => WORKLOAD_ANSWER_LIMIT,
+        }
+    }
+}
+
 /// A node's answer; its place among the streams is held until both this and the connection have ended.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) response: Response<Incoming>,
     slot: Arc<OwnedSemaphorePermit>,
 }
+
+/// A connection, whatever it is made of.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Nodes {
     /// Streams end when `closing` is cancelled.
@@ -85,15 +111,19 @@ impl Nodes {
     }
 
     /// Sends one request over a connection of its own. Any answer is returned, refusals too.
-    pub(crate) async fn send(
+    pub(crate) async fn send<B>(
         &self,
         endpoint: &Endpoint,
-        request: Request<Empty<Bytes>>,
-        trust: Trust,
-    ) -> Result<Answer, NodeError> {
+        request: Request<B>,
+        transport: Transport,
+    ) -> Result<Answer, NodeError>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_none_left| NodeError::Busy)?;
         let slot = Arc::new(slot);
-        let connecting = self.env.clock.timeout(CONNECT_LIMIT, self.connect(endpoint, trust));
+        let connecting = self.env.clock.timeout(CONNECT_LIMIT, self.connect(endpoint, transport));
         let stream = connecting.await.map_err(|_elapsed| endpoint.late("connecting", CONNECT_LIMIT))??;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|source| endpoint.broken(source))?;
@@ -109,18 +139,23 @@ impl Nodes {
             }
             drop(held);
         });
-        let answering = self.env.clock.timeout(ANSWER_LIMIT, sender.send_request(request));
-        let response = answering.await.map_err(|_elapsed| endpoint.late("answering", ANSWER_LIMIT))?;
+        let limit = transport.answer_limit();
+        let answering = self.env.clock.timeout(limit, sender.send_request(request.map(request_body)));
+        let response = answering.await.map_err(|_elapsed| endpoint.late("answering", limit))?;
         Ok(Answer { response: response.map_err(|source| endpoint.broken(source))?, slot })
     }
 
-    async fn connect(&self, endpoint: &Endpoint, trust: Trust) -> Result<TlsStream<TcpStream>, NodeError> {
-        let tls = self.tls.as_ref().ok_or(NodeError::NoCertificate)?;
+    async fn connect(&self, endpoint: &Endpoint, transport: Transport) -> Result<Box<dyn Wire>, NodeError> {
         let address = endpoint.address();
         let dial = |source| NodeError::Dial { address, source };
-        let stream = dial_tcp(address).await.map_err(dial)?;
+        let trust = match transport {
+            Transport::Tls(trust) => trust,
+            Transport::Plain => return Ok(Box::new(dial_tcp(address).await.map_err(dial)?)),
+        };
+        let tls = self.tls.as_ref().ok_or(NodeError::NoCertificate)?;
         let connector = TlsConnector::from(tls.config(trust));
-        connector.connect(ServerName::from(address.ip()), stream).await.map_err(dial)
+        let stream = dial_tcp(address).await.map_err(dial)?;
+        Ok(Box::new(connector.connect(ServerName::from(address.ip()), stream).await.map_err(dial)?))
     }
 
     /// What a node said that did not do what was asked.

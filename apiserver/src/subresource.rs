@@ -7,6 +7,7 @@ pub(crate) mod binding;
 pub(crate) mod door;
 pub(crate) mod eviction;
 pub(crate) mod ledger;
+mod proxy;
 pub(crate) mod scale;
 mod stream;
 pub(crate) mod token;
@@ -30,6 +31,7 @@ pub(crate) async fn dispatch(call: &mut Call, row: &Arc<Row>) -> Result<Response
         return streamed;
     }
     match (call.info.subresource.as_str(), verb) {
+        ("proxy", _) => proxy::handle(call, row).await,
         ("scale", _) => scale::handle(call, row, verb).await,
         ("binding", Verb::Create) => binding::handle(call, row).await,
         ("eviction", Verb::Create) => eviction::handle(call, row).await,

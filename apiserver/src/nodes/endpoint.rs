@@ -32,6 +32,11 @@ impl Endpoint {
         Ok(Self(SocketAddr::new(ip, port.unwrap_or(DEFAULT_PORT))))
     }
 
+    /// Somewhere else than a node's own server.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self(address)
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.0
     }

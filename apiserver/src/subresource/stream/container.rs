@@ -12,10 +12,10 @@ pub(super) fn choose(pod: &Object, wanted: &str) -> Result<String, Status> {
     let name = pod.name();
     let all = [names(pod, "initContainers"), names(pod, "containers"), names(pod, "ephemeralContainers")].concat();
     if !wanted.is_empty() {
-        return match all.contains(&wanted) {
-            true => Ok(wanted.to_owned()),
-            false => Err(Status::bad_request(format!("container {wanted} is not valid for pod {name}"))),
-        };
+        if all.contains(&wanted) {
+            return Ok(wanted.to_owned());
+        }
+        return Err(Status::bad_request(format!("container {wanted} is not valid for pod {name}")));
     }
     let default = pod.annotation(DEFAULT_CONTAINER).filter(|default| all.contains(default));
     match (names(pod, "containers").as_slice(), default) {

@@ -12,7 +12,7 @@ use quorate_api::time::Time;
 use super::{container, target};
 use crate::body::Body;
 use crate::call::Call;
-use crate::nodes::Trust;
+use crate::nodes::{Transport, Trust};
 use crate::query::Query;
 use crate::registry::Row;
 
@@ -30,7 +30,7 @@ pub(super) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     let path = target::path("containerLogs", &pod, Some(&container), &options.query());
     let request = target::request(&endpoint, &Method::GET, &path)?;
     let nodes = call.server.nodes();
-    let answer = nodes.send(&endpoint, request, options.trust).await?;
+    let answer = nodes.send(&endpoint, request, Transport::Tls(options.trust)).await?;
     if !answer.response.status().is_success() {
         return Err(nodes.refusal(answer).await.into());
     }

@@ -15,7 +15,7 @@ use crate::attributes::{Attributes, Decision};
 use crate::authorize::message;
 use crate::body::Body;
 use crate::call::Call;
-use crate::nodes::Trust;
+use crate::nodes::{Transport, Trust};
 use crate::registry::Row;
 
 /// What the client and the node's runtime need to agree; nothing else of the client's head reaches the node.
@@ -68,7 +68,7 @@ pub(super) async fn handle(call: &mut Call, row: &Arc<Row>, kind: Kind) -> Resul
     let mut request = target::request(&endpoint, &call.parts.method, &path)?;
     request.headers_mut().extend(headers);
     let nodes = call.server.nodes();
-    let answer = nodes.send(&endpoint, request, Trust::Verified).await?;
+    let answer = nodes.send(&endpoint, request, Transport::Tls(Trust::Verified)).await?;
     if answer.response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(nodes.refusal(answer).await.into());
     }
