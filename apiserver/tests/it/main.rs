@@ -4,12 +4,14 @@
 
 mod bodies;
 mod delete;
+mod examples;
 mod fence;
 mod forms;
 mod health;
 mod identity;
 mod list;
 mod pods;
+mod services;
 mod streams;
 mod tls;
 mod verbs;
