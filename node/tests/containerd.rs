@@ -1,5 +1,6 @@
 //! A whole agent with real containers, in a network namespace of its own with a containerd of its own. Needs root,
 //! containerd, runc and a static busybox; fails where it has them not.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
 #[path = "support/api.rs"]
 mod api;

@@ -1,4 +1,5 @@
 //! A whole agent on the simulated runtime: pods from the API become running, end, and are removed.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
 #[path = "support/api.rs"]
 mod api;

@@ -105,7 +105,7 @@ async fn many(
     let done = total - failed.load(Ordering::Relaxed);
     #[expect(clippy::cast_precision_loss, reason = "a figure to print")]
     let done = done as f64;
-    (done / (clock.now() - started).as_secs_f64(), (cpu_time() - cpu).as_secs_f64() * 1000.0 / done)
+    (done / (clock.now() - started).as_secs_f64(), cpu_time().saturating_sub(cpu).as_secs_f64() * 1000.0 / done)
 }
 
 /// The process's resident memory.

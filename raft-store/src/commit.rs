@@ -101,9 +101,10 @@ impl Committer {
                 Attempt::Refused(refused) => maybe_applied |= refused == Refused::Lost,
             }
             if self.clock.now() >= deadline {
-                return Err(match maybe_applied {
-                    true => CommitError::FateUnknown(self.deadline),
-                    false => CommitError::Unavailable("no leader was found in time".to_owned()),
+                return Err(if maybe_applied {
+                    CommitError::FateUnknown(self.deadline)
+                } else {
+                    CommitError::Unavailable("no leader was found in time".to_owned())
                 });
             }
             let pause = self.clock.sleep(RETRY_PAUSE);

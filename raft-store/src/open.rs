@@ -179,7 +179,7 @@ impl Opening {
         let raft = self.start_raft(log, machine.clone()).await?;
         machine.started();
         let members = Members::new(self.introduction(&identity, &machine), reader.clone(), self.env.clock.clone());
-        let parts = self.assemble(Assembled { raft, machine, hub, reader, members, metrics, writer })?;
+        let parts = self.assemble(Assembled { raft, machine, hub, reader, members, metrics, writer });
         parts.start(listening, &self.disks);
         parts.form(&self).await?;
         parts.keep_up(&self);
@@ -283,7 +283,7 @@ impl Opening {
         }
     }
 
-    fn assemble(&self, made: Assembled) -> Result<Parts, OpenError> {
+    fn assemble(&self, made: Assembled) -> Parts {
         let Assembled { raft, machine, hub, reader, members, metrics, writer } = made;
         let clock = self.env.clock.clone();
         let disk_full = Arc::new(AtomicBool::new(false));
@@ -298,7 +298,7 @@ impl Opening {
             let watch = upkeep::space::watch(path, disk_full, pool, clock.clone());
             self.scope.spawn_until_cancelled("disk-space", watch);
         }
-        Ok(Parts {
+        Parts {
             config: self.config.clone(),
             readiness: Readiness::new(clock.clone()),
             clock,
@@ -318,7 +318,7 @@ impl Opening {
             pools: [self.disks.pool.clone(), self.disks.applier.clone()],
             writer,
             _lock: self.disks.lock.clone(),
-        })
+        }
     }
 }
 

@@ -11,6 +11,13 @@ pub use simulated::SimulatedNetwork;
 
 /// The generated protocol.
 pub(crate) mod proto {
-    #![expect(clippy::pedantic, unused_qualifications, unreachable_pub, reason = "generated code")]
+    #![expect(
+        clippy::pedantic,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        unused_qualifications,
+        unreachable_pub,
+        reason = "generated code"
+    )]
     tonic::include_proto!("quorate.peer.v1");
 }

@@ -18,12 +18,15 @@ const WAITING_READS: usize = 8192;
 const ROUND_LIMIT: Duration = Duration::from_millis(500);
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
+/// Where a waiting read gets its index; `None` if no leader confirmed one.
+type Waiting = oneshot::Sender<Option<u64>>;
+
 /// Gives out log indexes such that a state that has applied them shows all writes acknowledged before.
 #[derive(Clone)]
 pub(crate) struct ReadIndexer {
     raft: Raft,
-    waiting: mpsc::Sender<oneshot::Sender<Option<u64>>>,
-    receiver: Arc<Mutex<Option<mpsc::Receiver<oneshot::Sender<Option<u64>>>>>>,
+    waiting: mpsc::Sender<Waiting>,
+    receiver: Arc<Mutex<Option<mpsc::Receiver<Waiting>>>>,
 }
 
 impl ReadIndexer {

@@ -52,7 +52,7 @@ impl History {
     pub fn longest_gap(&self) -> Duration {
         let mut times: Vec<Duration> = self.acknowledged().map(|(_, _, _, at)| at).collect();
         times.sort();
-        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+        times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or_default()
     }
 
     pub fn acknowledged(&self) -> impl Iterator<Item = (&str, &str, u64, Duration)> {
@@ -107,7 +107,6 @@ impl History {
 }
 
 /// Records while it lives: writers and watchers run as tasks on the current runtime.
-
 pub struct Recorder {
     run: String,
     client: kube::Client,

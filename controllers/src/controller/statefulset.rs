@@ -158,12 +158,12 @@ impl<'a> Row<'a> {
         Self { set, claims: &observed.claims, current, update, seats, condemned, now }
     }
 
-    fn is_healthy(&self, pod: &Pod) -> bool {
+    fn is_healthy(pod: &Pod) -> bool {
         pod.status.phase == "Running" && pod.is_ready() && !pod.is_deleting()
     }
 
     fn is_available(&self, pod: &Pod) -> bool {
-        self.is_healthy(pod) && pod.availability(self.set.spec.min_ready_seconds, self.now).is_ok()
+        Self::is_healthy(pod) && pod.availability(self.set.spec.min_ready_seconds, self.now).is_ok()
     }
 }
 
@@ -179,7 +179,7 @@ fn status(row: &Row<'_>) -> StatefulSetStatus {
     let mut status = StatefulSetStatus {
         observed_generation: row.set.generation(),
         replicas: count(&|_| true),
-        ready_replicas: count(&|pod| row.is_healthy(pod)),
+        ready_replicas: count(&|pod| Row::is_healthy(pod)),
         available_replicas: count(&|pod| row.is_available(pod)),
         current_replicas: count(&|pod| !pod.is_deleting() && revision_of(pod) == row.current.name),
         updated_replicas: count(&|pod| !pod.is_deleting() && revision_of(pod) == row.update.name),

@@ -160,6 +160,7 @@ mod tests {
     #[test]
     fn the_program_runs_and_waits() {
         use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::process::ExitStatusExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pause");
         std::fs::write(&path, program()).unwrap();
@@ -167,7 +168,6 @@ mod tests {
         let mut child = std::process::Command::new(&path).spawn().unwrap();
         assert_eq!(child.try_wait().unwrap(), None);
         child.kill().unwrap();
-        use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(9), "it ended by the kill, not by a fault");
     }
 

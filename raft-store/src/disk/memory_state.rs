@@ -41,7 +41,7 @@ pub(crate) struct MemoryState {
 impl MemoryState {
     /// Lose what was not flushed.
     pub(crate) fn crash(&self) {
-        *self.live.write() = self.flushed.lock().clone();
+        self.live.write().clone_from(&self.flushed.lock());
     }
 }
 

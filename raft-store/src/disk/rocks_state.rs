@@ -34,14 +34,14 @@ pub(crate) struct RocksState {
 
 /// An open database that removes its directory once it has been replaced and the last reader is gone.
 struct Db {
-    db: DB,
+    handle: DB,
     path: PathBuf,
     replaced: std::sync::atomic::AtomicBool,
 }
 
 impl Drop for Db {
     fn drop(&mut self) {
-        self.db.cancel_all_background_work(true);
+        self.handle.cancel_all_background_work(true);
         if self.replaced.load(Ordering::Acquire) {
             drop(CheckpointDirectory(self.path.clone()));
         }
@@ -86,7 +86,7 @@ impl RocksState {
         }
         Ok(Self {
             root: root.to_owned(),
-            db: RwLock::new(Arc::new(Db { db, path, replaced: false.into() })),
+            db: RwLock::new(Arc::new(Db { handle: db, path, replaced: false.into() })),
             next_directory: AtomicU64::new(current.unwrap_or(0).max(newest) + 2),
             cache,
         })
@@ -247,15 +247,15 @@ impl Cursor for RocksCursor<'_> {
 impl StateDisk for RocksState {
     fn view(&self, read: &mut dyn FnMut(&dyn View)) {
         let db = self.db();
-        read(&RocksView { snapshot: db.db.snapshot(), db: &db.db });
+        read(&RocksView { snapshot: db.handle.snapshot(), db: &db.handle });
     }
 
     fn get_cached(&self, family: Family, key: &[u8]) -> Option<Result<Option<Bytes>, DiskError>> {
         let db = self.db();
         let mut options = ReadOptions::default();
         options.set_read_tier(ReadTier::BlockCache);
-        let found = match family_of(&db.db, family) {
-            Ok(family) => db.db.get_pinned_cf_opt(family, key, &options),
+        let found = match family_of(&db.handle, family) {
+            Ok(family) => db.handle.get_pinned_cf_opt(family, key, &options),
             Err(error) => return Some(Err(error)),
         };
         match found {
@@ -269,10 +269,10 @@ impl StateDisk for RocksState {
         let db = self.db();
         let mut writes = WriteBatch::default();
         for (family, from, to) in &batch.removed_ranges {
-            writes.delete_range_cf(family_of(&db.db, *family)?, from, to);
+            writes.delete_range_cf(family_of(&db.handle, *family)?, from, to);
         }
         for (family, changes) in Family::ALL.iter().zip(&batch.changes) {
-            let family = family_of(&db.db, *family)?;
+            let family = family_of(&db.handle, *family)?;
             for (key, value) in changes {
                 match value {
                     Some(value) => writes.put_cf(family, key, value),
@@ -282,22 +282,22 @@ impl StateDisk for RocksState {
         }
         let mut options = WriteOptions::default();
         options.disable_wal(true);
-        db.db.write_opt(writes, &options).map_err(disk_error)
+        db.handle.write_opt(writes, &options).map_err(disk_error)
     }
 
     fn flush(&self) -> Result<(), DiskError> {
         let db = self.db();
-        let families: Result<Vec<_>, _> = Family::ALL.iter().map(|family| family_of(&db.db, *family)).collect();
+        let families: Result<Vec<_>, _> = Family::ALL.iter().map(|family| family_of(&db.handle, *family)).collect();
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        db.db.flush_cfs_opt(&families?, &options).map_err(disk_error)
+        db.handle.flush_cfs_opt(&families?, &options).map_err(disk_error)
     }
 
     fn checkpoint(&self) -> Result<Checkpoint, DiskError> {
         let db = self.db();
         let path = self.fresh_directory();
         // Flushes first, which it must where there is no write-ahead log.
-        let checkpoint = RocksCheckpoint::new(&db.db).map_err(disk_error)?;
+        let checkpoint = RocksCheckpoint::new(&db.handle).map_err(disk_error)?;
         checkpoint.create_checkpoint(&path).map_err(disk_error)?;
         Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory(path))))
     }
@@ -311,7 +311,7 @@ impl StateDisk for RocksState {
         let db = open_db(&path, &self.cache)?;
         let number = number_of(&path).unwrap_or_default();
         write_pointer(&self.root, number)?;
-        let new = Arc::new(Db { db, path, replaced: false.into() });
+        let new = Arc::new(Db { handle: db, path, replaced: false.into() });
         let old = std::mem::replace(&mut *self.db.write(), new);
         old.replaced.store(true, Ordering::Release);
         Ok(())

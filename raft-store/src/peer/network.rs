@@ -112,12 +112,12 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         Ok(convert::read_appended(answer).map_err(malformed)?.into())
     }
 
-    fn stream_append<'s, S>(&'s mut self, input: S, option: RPCOption) -> BoxFuture<'s, Result<Appended<'s>, Error>>
+    fn stream_append<S>(&mut self, input: S, option: RPCOption) -> BoxFuture<'_, Result<Appended<'_>, Error>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
         if self.heartbeats {
-            return Box::pin(self.append_singly(input, option));
+            return Box::pin(std::future::ready(Ok(self.append_singly(input, option))));
         }
         Box::pin(async move {
             let mut requests = input.map(convert::append).boxed();
@@ -188,7 +188,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
 }
 
 impl Connection {
-    async fn append_singly<'s, S>(&'s mut self, input: S, option: RPCOption) -> Result<Appended<'s>, Error>
+    fn append_singly<S>(&mut self, input: S, option: RPCOption) -> Appended<'_>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
@@ -200,7 +200,7 @@ impl Connection {
             let read = answer.and_then(|answer| convert::read_appended(answer).map_err(malformed));
             Some((read, (this, input)))
         });
-        Ok(answers.boxed())
+        answers.boxed()
     }
 }
 

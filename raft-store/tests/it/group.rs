@@ -47,7 +47,8 @@ async fn no_acknowledged_write_is_lost_or_doubled_when_leaders_die() {
         let leader = group.leader().await;
         let survivor = group.stores.keys().find(|name| **name != leader).unwrap().clone();
         let store = group.stores[&survivor].clone();
-        let writer = tokio::task::spawn(async move {
+        let mut writer = tokio::task::JoinSet::new();
+        writer.spawn(async move {
             let mut done = Vec::new();
             for number in 0..60 {
                 let key = format!("{round}/{number}");
@@ -63,7 +64,7 @@ async fn no_acknowledged_write_is_lost_or_doubled_when_leaders_die() {
         })
         .await;
         group.kill(&leader).await;
-        acknowledged.extend(writer.await.unwrap());
+        acknowledged.extend(writer.join_next().await.unwrap().unwrap());
         group.restart(&leader).await;
     }
     let store = group.stores.values().next().unwrap();
@@ -141,7 +142,8 @@ async fn watchers_miss_nothing_while_the_leader_dies() {
     let survivor = group.stores.keys().find(|name| **name != leader).unwrap().clone();
     let store = group.stores[&survivor].clone();
     let mut watcher = store.watch(WatchRange::default(), Revision(0)).unwrap();
-    let writer = tokio::task::spawn(async move {
+    let mut writer = tokio::task::JoinSet::new();
+    writer.spawn(async move {
         for number in 0..100 {
             store.commit(create(&format!("{number}"), "x")).await.expect("within the deadline");
         }
@@ -154,6 +156,6 @@ async fn watchers_miss_nothing_while_the_leader_dies() {
         seen.extend(watcher.next().await.unwrap().events.iter().map(|event| event.revision.0));
     }
     assert_eq!(seen, (1..=100).collect::<Vec<_>>());
-    writer.await.unwrap();
+    writer.join_next().await.unwrap().unwrap();
     group.close().await;
 }

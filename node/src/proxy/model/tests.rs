@@ -49,13 +49,13 @@ impl Kernel {
                     panic!("slot {slot} of {id:?} is empty");
                 };
                 assert_eq!(self.0.contains_key(&Key::Sticky(*endpoint)), sticky);
-                self.backend(&Key::Address(*endpoint))
+                self.backend(Key::Address(*endpoint))
             })
             .collect()
     }
 
-    fn backend(&self, key: &Key) -> Backend {
-        match self.0.get(key) {
+    fn backend(&self, key: Key) -> Backend {
+        match self.0.get(&key) {
             Some(Value::Backend(backend)) => *backend,
             other => panic!("{key:?} holds {other:?}"),
         }
@@ -102,10 +102,10 @@ fn of_two_claims_the_first_stands_and_the_second_inherits() {
     model.set_host_ports("b", Ipv4Addr::new(10, 0, 0, 2), &ports(2));
     kernel.apply(&model.take_delta());
     let key = Key::HostPort(Protocol::Tcp, 80);
-    assert_eq!(kernel.backend(&key).port, 1);
+    assert_eq!(kernel.backend(key).port, 1);
     model.set_host_ports("a", Ipv4Addr::UNSPECIFIED, &[]);
     kernel.apply(&model.take_delta());
-    assert_eq!(kernel.backend(&key).port, 2);
+    assert_eq!(kernel.backend(key).port, 2);
     model.set_host_ports("b", Ipv4Addr::UNSPECIFIED, &[]);
     kernel.apply(&model.take_delta());
     assert_eq!(kernel, Kernel::default());
