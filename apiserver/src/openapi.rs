@@ -3,6 +3,7 @@
 
 mod paths;
 mod schemas;
+pub(crate) mod v2;
 
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION};
 use http::{HeaderValue, Response, StatusCode};
@@ -96,12 +97,13 @@ fn moved(location: &str) -> Response<Body> {
 }
 
 fn document(rows: &[&Row]) -> Value {
+    let schemas = schemas::of(rows);
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": format!("v{}.{}.0", crate::paths::KUBERNETES_MAJOR, crate::paths::KUBERNETES_MINOR)},
-        "paths": paths::of(rows),
+        "paths": paths::of(rows, &schemas),
         "components": {
-            "schemas": schemas::of(rows),
+            "schemas": schemas,
             "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication"}},
         },
     })

@@ -25,6 +25,7 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         ".well-known" if path.trim_end_matches('/') == "/.well-known/openid-configuration" => issuer(call),
         "openid" if path.trim_end_matches('/') == "/openid/v1/jwks" => token_keys(call),
         "api" | "apis" => discovery::handle(call),
+        "openapi" if path == openapi::v2::PATH => openapi::v2::handle(call),
         "openapi" if path.starts_with("/openapi/v3") => openapi::handle(call),
         "quorate" if path == join::STATUS_PATH => join::status(call),
         "quorate" if path == join::JOIN_PATH => join::join(call).await,

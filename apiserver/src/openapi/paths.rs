@@ -12,7 +12,11 @@ const PATCH_TYPES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-pub(super) fn of(rows: &[&Row]) -> Value {
+/// `schemas` are those that the document holds beside the paths.
+pub(super) fn of(rows: &[&Row], schemas: &Value) -> Value {
+    let item = |row: &Row, operations: &[(&str, Verb, &str)], named: bool, part: Option<Part<'_>>| {
+        item(row, operations, named, part, schemas)
+    };
     let mut paths = Map::new();
     for row in rows {
         let base = if row.resource.group.is_empty() {
@@ -59,11 +63,11 @@ pub(super) fn of(rows: &[&Row]) -> Value {
 
 type Part<'a> = (&'a [Verb], (&'a str, &'a str, &'a str), &'a str);
 
-fn item(row: &Row, operations: &[(&str, Verb, &str)], named: bool, part: Option<Part<'_>>) -> Value {
+fn item(row: &Row, operations: &[(&str, Verb, &str)], named: bool, part: Option<Part<'_>>, schemas: &Value) -> Value {
     let mut item = Map::new();
     let allowed = part.map_or(row.resource.verbs.as_slice(), |(verbs, _, _)| verbs);
     for (method, verb, action) in operations.iter().filter(|(_, verb, _)| allowed.contains(verb)) {
-        item.insert((*method).to_owned(), operation(row, *verb, action, part));
+        item.insert((*method).to_owned(), operation(row, *verb, action, part, schemas));
     }
     let mut parameters = Vec::new();
     if named {
@@ -80,14 +84,18 @@ fn path_parameter(name: &str, description: &str) -> Value {
     json!({"name": name, "in": "path", "description": description, "required": true, "schema": {"type": "string", "uniqueItems": true}})
 }
 
-fn operation(row: &Row, verb: Verb, action: &str, part: Option<Part<'_>>) -> Value {
+fn operation(row: &Row, verb: Verb, action: &str, part: Option<Part<'_>>, schemas: &Value) -> Value {
     let (group, version, kind) = match part {
         Some((_, (group, "", kind), _)) => (group, row.version.as_str(), kind),
         Some((_, kind, _)) => kind,
         None => (row.resource.group.as_str(), row.version.as_str(), row.resource.kind.as_str()),
     };
     let message = part.map_or(row.message.as_str(), |(_, _, message)| message);
-    let schema = json!({"$ref": format!("#/components/schemas/{message}")});
+    // Streams and proxies have options instead of a message, and those have no schema.
+    let schema = match schemas.get(message) {
+        Some(_) => json!({"$ref": format!("#/components/schemas/{message}")}),
+        None => json!({"type": "string"}),
+    };
     let mut operation = json!({
         "tags": [format!("{}_{}", row.resource.group.replace('.', "_"), row.version)],
         "operationId": format!("{action}{}{}{}", row.version, row.resource.kind, part.map_or("", |(_, (_, _, kind), _)| kind)),

@@ -124,8 +124,20 @@ pub(super) fn of(rows: &[&Row]) -> Value {
     }
     for (name, schema) in &mut schemas {
         mark_lists(name, schema);
+        demand_no_metadata(schema);
     }
     Value::Object(schemas)
+}
+
+/// The types of the dependency always have metadata, so it says that objects must: clients may leave it out.
+fn demand_no_metadata(schema: &mut Value) {
+    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) else { return };
+    required.retain(|name| name != "metadata");
+    if required.is_empty()
+        && let Some(schema) = schema.as_object_mut()
+    {
+        schema.remove("required");
+    }
 }
 
 fn wanted(rows: &[&Row]) -> Vec<String> {
