@@ -21,11 +21,11 @@ pub(super) fn steps(row: &Row<'_>) -> Vec<Action> {
             return actions;
         }
     }
-    let sick = row.condemned.iter().rev().find(|pod| !row.is_healthy(pod)).map(|pod| pod.name());
+    let sick = row.condemned.iter().rev().find(|pod| !Row::is_healthy(pod)).map(|pod| pod.name());
     for pod in &row.condemned {
         if !pod.is_deleting() {
             // Of several sick ones the lowest goes first; the others wait for it.
-            if in_order && !row.is_healthy(pod) && sick != Some(pod.name()) {
+            if in_order && !Row::is_healthy(pod) && sick != Some(pod.name()) {
                 return actions;
             }
             actions.extend(delete(row, pod));
