@@ -75,5 +75,5 @@ fn aggregated_answer(call: &Call, document: &Value) -> Response<Body> {
 
 /// A document's fingerprint, for ETags and hashed URLs.
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:x}", Sha256::digest(bytes))
 }

@@ -30,7 +30,7 @@ pub(crate) fn handle(call: &Call, probe: &'static str) -> Result<Response<Body>,
         return Ok(respond::text(StatusCode::OK, "ok"));
     }
     let mut text: String = checks.iter().map(line).collect();
-    text.push_str(&format!("{probe} check {}\n", if failed { "failed" } else { "passed" }));
+    text.extend([probe, " check ", if failed { "failed\n" } else { "passed\n" }]);
     let code = if failed { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
     Ok(respond::text(code, text))
 }

@@ -55,7 +55,8 @@ fn index(registry: &Registry) -> Value {
 fn fingerprint(registry: &Registry, path: &str) -> String {
     let mut text = env!("CARGO_PKG_VERSION").to_owned();
     for row in registry.rows().iter().filter(|row| document_path(row) == path) {
-        text.push_str(&format!("{}/{}/{:?};", row.api_version, row.resource.plural, row.resource.subresources));
+        let part = format!("{}/{}/{:?};", row.api_version, row.resource.plural, row.resource.subresources);
+        text.push_str(&part);
     }
     hash(text.as_bytes())[..HASH_LETTERS].to_uppercase()
 }

@@ -33,7 +33,7 @@ impl Presenter {
                 Ok(())
             }
             Form::Table(version) => {
-                table::write_head(out, version, &self.list_meta(stored), Some(self.row.strategy.columns));
+                table::write_head(out, version, &Self::list_meta(stored), Some(self.row.strategy.columns));
                 self.write_row(stored, version, out)?;
                 out.extend(table::TAIL);
                 Ok(())
@@ -64,7 +64,7 @@ impl Presenter {
         out.extend(head.as_bytes());
     }
 
-    fn list_meta(&self, stored: &Stored) -> String {
+    fn list_meta(stored: &Stored) -> String {
         format!("{{\"resourceVersion\":\"{}\"}}", stored.revision)
     }
 

@@ -29,12 +29,12 @@ impl RequestInfo {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let rest = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => {
-                info.version = (*version).to_owned();
+                (*version).clone_into(&mut info.version);
                 rest
             }
             ["apis", group, version, rest @ ..] if !rest.is_empty() => {
-                info.group = (*group).to_owned();
-                info.version = (*version).to_owned();
+                (*group).clone_into(&mut info.group);
+                (*version).clone_into(&mut info.version);
                 rest
             }
             _ => return info,
@@ -68,7 +68,9 @@ impl RequestInfo {
         self.resource = parts.next().map(|part| (*part).to_owned()).unwrap_or_default();
         self.name = parts.next().map(|part| decoded(part)).unwrap_or_default();
         self.subresource = parts.next().map(|part| (*part).to_owned()).unwrap_or_default();
-        self.rest = parts.map(|part| format!("/{part}")).collect();
+        for part in parts {
+            self.rest.extend(["/", part]);
+        }
         if !self.rest.is_empty() && self.path.ends_with('/') {
             self.rest.push('/');
         }

@@ -106,7 +106,7 @@ fn operation(row: &Row, verb: Verb, action: &str, part: Option<Part<'_>>, schema
     });
     match verb {
         Verb::Create | Verb::Update => {
-            operation["requestBody"] = json!({"content": {"*/*": {"schema": schema}}, "required": true})
+            operation["requestBody"] = json!({"content": {"*/*": {"schema": schema}}, "required": true});
         }
         Verb::Patch => {
             let patch = json!({"schema": {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"}});

@@ -160,8 +160,8 @@ fn discovery_name(item: &Value) -> Option<String> {
     let has = |key: &str| item.get(key).is_some_and(|member| member.is_array() || member.is_object());
     let is_version = item.get("groupVersion").is_some() || item.get("version").is_some() && has("resources");
     let is_discovery = has("verbs") || has("versions") || is_version;
-    let name = ["/metadata/name", "/name", "/resource", "/subresource", "/version"].into_iter();
-    let name = name.filter_map(|pointer| item.pointer(pointer)?.as_str()).next();
+    let mut pointers = ["/metadata/name", "/name", "/resource", "/subresource", "/version"].into_iter();
+    let name = pointers.find_map(|pointer| item.pointer(pointer)?.as_str());
     name.filter(|_| is_discovery).map(str::to_owned)
 }
 

@@ -58,7 +58,7 @@ struct Operation {
     #[prost(string, repeated, tag = "1")]
     tags: Vec<String>,
     #[prost(string, tag = "5")]
-    operation_id: String,
+    id: String,
     #[prost(string, repeated, tag = "6")]
     produces: Vec<String>,
     #[prost(string, repeated, tag = "7")]
@@ -280,7 +280,7 @@ fn path_item(json: &Value) -> PathItem {
 fn operation(json: &Value) -> Operation {
     Operation {
         tags: texts(&json["tags"]),
-        operation_id: text(json, "operationId"),
+        id: text(json, "operationId"),
         produces: texts(&json["produces"]),
         consumes: texts(&json["consumes"]),
         parameters: parameters(&json["parameters"]),

@@ -80,10 +80,10 @@ pub(super) fn set_first_generation(object: &mut Object, rule: Generation) {
 /// Keeps of the old object what no client may change, and refuses an update based on another version.
 pub(super) fn begin_update(new: &mut Object, old: &Object, row: &Row) -> Result<(), Status> {
     let refuse = |why: String| Err(Status::conflict(&row.group_resource, old.name(), why));
-    if let (Some(wanted), Some(uid)) = (new.uid(), old.uid()) {
-        if wanted != uid {
-            return refuse(format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"));
-        }
+    if let (Some(wanted), Some(uid)) = (new.uid(), old.uid())
+        && wanted != uid
+    {
+        return refuse(format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"));
     }
     match new.resource_version() {
         Some(version) if version != "0" && Some(version) != old.resource_version() => {
