@@ -2,8 +2,8 @@
 //!
 //! **What for.** Everything that both ends of the API must agree on: which resources exist and how they are named
 //! ([`resource`]), what an object and its metadata look like ([`object`]), the value types with a grammar of their own
-//! ([`quantity`], [`time`], [`int_or_string`], [`selector`]), and how a refusal is worded ([`status`], [`field`],
-//! [`validate`]).
+//! ([`quantity`], [`time`], [`int_or_string`], [`selector`]), which nodes a pod may choose ([`placement`]), and how a
+//! refusal is worded ([`status`], [`field`], [`validate`]).
 //!
 //! **What it does not know.** No I/O, no clock, no randomness, no async runtime, no storage, no HTTP. A time is
 //! something to parse and print, never something to read from the machine.
@@ -40,6 +40,7 @@ pub mod int_or_string;
 pub mod name;
 pub mod object;
 pub mod patch;
+pub mod placement;
 pub mod quantity;
 pub mod quote;
 pub mod resource;

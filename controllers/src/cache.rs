@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::projection::{
     ConfigMap, ControllerRevision, DaemonSet, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, Projected, ReplicaSet, ReplicationController, Service,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, Projected, ReplicaSet, ReplicationController, Secret, Service,
     ServiceAccount, StatefulSet,
 };
 use crate::resource::Kind;
@@ -18,7 +18,8 @@ use crate::resource::Kind;
 #[derive(Debug)]
 pub struct Store<K> {
     objects: RwLock<BTreeMap<ObjectKey, Arc<K>>>,
-    /// The newest resourceVersion seen. Events come in its order, so everything older has been seen too.
+    /// The newest resourceVersion up to which everything has been seen: that of the last event, since events come in its
+    /// order, or once a list has been read to its end, the newest in it, since a list is one moment's picture.
     revision: watch::Sender<u64>,
     listed: AtomicBool,
 }
@@ -85,11 +86,19 @@ impl<K: Projected> Store<K> {
         within.filter(|(_, object)| wanted(object)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
+    /// An event of the watch.
     pub fn put(&self, object: K) -> Delta<K> {
-        let (key, revision) = (object.key(), parse_revision(object.resource_version()));
-        let new = Arc::new(object);
-        let old = self.write().insert(key.clone(), Arc::clone(&new));
+        let revision = parse_revision(object.resource_version());
+        let delta = self.put_listed(object);
         self.advance(revision);
+        delta
+    }
+
+    /// An object of a list that is still being read: lists are in the order of names, so older objects may follow, and
+    /// nothing is known to be complete.
+    pub fn put_listed(&self, object: K) -> Delta<K> {
+        let (key, new) = (object.key(), Arc::new(object));
+        let old = self.write().insert(key.clone(), Arc::clone(&new));
         Delta { key, old, new: Some(new) }
     }
 
@@ -99,12 +108,12 @@ impl<K: Projected> Store<K> {
         Delta { key: key.clone(), old, new: None }
     }
 
-    /// A list has been read to its end: what it did not name is gone.
-    pub fn retain(&self, listed: &std::collections::BTreeSet<ObjectKey>) -> Vec<Delta<K>> {
+    /// A list has been read to its end: what it did not name is gone. `newest` is the largest version in it.
+    pub fn retain(&self, listed: &std::collections::BTreeSet<ObjectKey>, newest: u64) -> Vec<Delta<K>> {
         let gone: Vec<ObjectKey> = self.read().keys().filter(|key| !listed.contains(*key)).cloned().collect();
         let deltas = gone.iter().map(|key| self.remove(key, 0)).collect();
         self.listed.store(true, Ordering::Release);
-        self.advance(0);
+        self.advance(newest);
         deltas
     }
 
@@ -119,6 +128,11 @@ impl<K: Projected> Store<K> {
                 self.read().get(&pending.key).is_none_or(|found| found.uid() != pending.uid || found.is_deleting())
             }
         }
+    }
+
+    /// The object is not there, or another of its name is.
+    fn lacks(&self, pending: &Pending) -> bool {
+        self.read().get(&pending.key).is_none_or(|found| found.uid() != pending.uid)
     }
 
     async fn until(&self, ready: impl Fn(&Self) -> bool) {
@@ -170,6 +184,19 @@ macro_rules! cached {
                 $(self.$field.until(|store| store.listed.load(Ordering::Acquire)).await;)+
             }
 
+            pub fn shows(&self, pending: &Pending) -> bool {
+                match pending.kind {
+                    $(Kind::$kind => self.$field.shows(pending),)+
+                }
+            }
+
+            /// Whether the object of a write of ours is not in the cache.
+            pub fn lacks(&self, pending: &Pending) -> bool {
+                match pending.kind {
+                    $(Kind::$kind => self.$field.lacks(pending),)+
+                }
+            }
+
             /// Resolves once the cache shows a write of ours.
             pub async fn shown(&self, pending: &Pending) {
                 match pending.kind {
@@ -208,6 +235,7 @@ cached! {
     EndpointSlice => endpoint_slices,
     ServiceAccount => service_accounts,
     ConfigMap => config_maps,
+    Secret => secrets,
     PodDisruptionBudget => budgets,
 }
 

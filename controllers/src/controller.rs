@@ -1,15 +1,20 @@
 //! The controllers. None knows of another: they meet in the objects they write.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use quorate_api::name::ObjectKey;
+use quorate_api::selector::LabelSelector;
 use quorate_env::Env;
 use serde_json::{Value, json};
 
 use crate::Config;
+use crate::action::Plan;
 use crate::cache::Delta;
-use crate::projection::Projected;
+use crate::projection::{Pod, Projected};
 use crate::resource::Kind;
 use crate::runner::Controller;
 
@@ -31,6 +36,7 @@ pub mod rootca;
 pub mod serviceaccount;
 pub mod statefulset;
 pub mod tainteviction;
+pub mod tokencleaner;
 
 /// All that work from the shared cache alone; the garbage collector brings watches of its own.
 pub fn all(config: &Config, env: &Env) -> Vec<Box<dyn Controller>> {
@@ -38,7 +44,7 @@ pub fn all(config: &Config, env: &Env) -> Vec<Box<dyn Controller>> {
         Box::new(deployment::controller()),
         Box::new(replicaset::replica_set_controller()),
         Box::new(replicaset::replication_controller()),
-        Box::new(daemonset::controller()),
+        Box::new(daemonset::controller(env)),
         Box::new(statefulset::controller()),
         Box::new(endpointslice::controller()),
         Box::new(endpoints::controller()),
@@ -49,7 +55,8 @@ pub fn all(config: &Config, env: &Env) -> Vec<Box<dyn Controller>> {
         Box::new(nodelifecycle::NodeLifecycle::new(config.node_grace, env.clone())),
         Box::new(tainteviction::controller()),
         Box::new(disruption::controller()),
-        Box::new(podgc::PodCollector::default()),
+        Box::new(podgc::PodCollector::new(podgc::TERMINATED_LIMIT)),
+        Box::new(tokencleaner::controller()),
     ]
 }
 
@@ -96,6 +103,24 @@ fn owners_of<K: Projected>(delta: &Delta<K>, kind: Kind, candidates: impl Fn(&K)
     keys
 }
 
+/// The selector of a workload; one that cannot be read selects nothing.
+fn selector_of(selector: &Value) -> LabelSelector {
+    LabelSelector::from_json(Some(selector)).unwrap_or_else(|_unreadable| LabelSelector::nothing())
+}
+
+/// Pods that are ready but not yet available will be without any change that would tell.
+fn look_when_available<'a>(
+    plan: &mut Plan,
+    pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+    min_ready_seconds: i32,
+    now: Timestamp,
+) {
+    let waits = pods.into_iter().filter_map(|pod| pod.availability(min_ready_seconds, now).err()?);
+    if let Some(seconds) = waits.min() {
+        plan.look_again_in(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)));
+    }
+}
+
 /// A JSON object of strings.
 fn string_map(value: Option<&Value>) -> BTreeMap<String, String> {
     let map = value.and_then(Value::as_object);
@@ -104,6 +129,6 @@ fn string_map(value: Option<&Value>) -> BTreeMap<String, String> {
 }
 
 /// The API's form of a time: whole seconds.
-fn seconds(time: jiff::Timestamp) -> Value {
+fn seconds(time: Timestamp) -> Value {
     json!(quorate_api::time::Time::from_timestamp(time))
 }

@@ -10,7 +10,9 @@
 //!
 //! Invariants:
 //! - a pass never acts on a picture older than the last pass's writes (`tests::scenes::a_lagging_watch_never_creates_twice`);
+//! - a creation without an answer is settled before another is decided on (`tests::scenes::an_answer_lost_creates_nothing_twice`);
 //! - one key has one pass at a time (`queue::tests`);
+//! - a zone loses its pods no faster than its state allows (`controller::nodelifecycle::zones::tests`);
 //! - a rollout stays within its surge and its unavailability (`controller::deployment::tests`);
 //! - nothing with a living owner is collected (`controller::garbage::tests`).
 //!
@@ -93,5 +95,6 @@ pub async fn run(config: Config, env: Env, scope: Scope) {
 fn station(controller: Box<dyn Controller>, config: &Config, env: &Env, scope: &Scope) -> Arc<Station> {
     let client = (config.client_for)(controller.account());
     let notes = Notes::start(client.clone(), controller.component(), env, scope);
-    Arc::new(Station::new(controller, Executor::new(client, notes), config.metrics.clone(), env.clone()))
+    let executor = Executor::new(client, config.client.clone(), notes, env.clone());
+    Arc::new(Station::new(controller, executor, config.metrics.clone(), env.clone()))
 }

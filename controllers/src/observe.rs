@@ -8,21 +8,26 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, pin_mut};
 use kube::api::Api;
 use kube::runtime::watcher::{self, Event, watcher};
+use quorate_api::name::ObjectKey;
 use quorate_env::{Backoff, Env, Scope};
 use serde::de::DeserializeOwned;
 
 use crate::cache::{Cache, Cached, Change, parse_revision};
 use crate::controller::rootca::CONFIG_MAP_NAME;
+use crate::controller::tokencleaner::SECRET_TYPE;
 use crate::projection::{
     ConfigMap, ControllerRevision, DaemonSet, Deployment, EndpointSlice, Endpoints, Lease, Namespace, Node,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service, ServiceAccount,
-    StatefulSet,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Secret, Service,
+    ServiceAccount, StatefulSet,
 };
+use crate::resource::Kind;
 
 pub const RETRY_INITIAL: Duration = Duration::from_millis(100);
 pub const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Where nodes keep their heartbeats.
 const NODE_LEASES: &str = "kube-node-lease";
+/// Where bootstrap tokens live.
+const TOKENS: &str = "kube-system";
 
 /// Gets every change, in the order of its kind's watch.
 pub type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
@@ -47,6 +52,8 @@ pub fn start(client: &kube::Client, cache: &Arc<Cache>, listener: &Listener, env
     let named = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP_NAME}"));
     observer.watch(Api::<ConfigMap>::all(observer.client.clone()), named);
     observer.watch(Api::<Lease>::namespaced(observer.client.clone(), NODE_LEASES), watcher::Config::default());
+    let tokens = watcher::Config::default().fields(&format!("type={SECRET_TYPE}"));
+    observer.watch(Api::<Secret>::namespaced(observer.client.clone(), TOKENS), tokens);
     observer.watch_all::<ControllerRevision>();
     observer.watch_all::<DaemonSet>();
     observer.watch_all::<Deployment>();
@@ -62,6 +69,17 @@ pub fn start(client: &kube::Client, cache: &Arc<Cache>, listener: &Listener, env
     observer.watch_all::<Service>();
     observer.watch_all::<ServiceAccount>();
     observer.watch_all::<StatefulSet>();
+}
+
+/// Whether the watches above tell of an object: of some kinds only a part is watched.
+pub fn is_watched(kind: Kind, key: &ObjectKey) -> bool {
+    match kind {
+        Kind::ConfigMap => key.name == CONFIG_MAP_NAME,
+        Kind::Lease => key.namespace.as_deref() == Some(NODE_LEASES),
+        // Which type a secret has, its key does not say.
+        Kind::Secret => false,
+        _ => true,
+    }
 }
 
 impl Observer {
@@ -96,7 +114,7 @@ async fn follow<K>(
 {
     pin_mut!(events);
     let mut backoff = Backoff::new(RETRY_INITIAL, RETRY_MAX, env.random.clone());
-    let mut listed = BTreeSet::new();
+    let mut listed = Listed::default();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -113,21 +131,32 @@ async fn follow<K>(
     }
 }
 
+/// A list on its way.
+#[derive(Debug, Default)]
+struct Listed {
+    keys: BTreeSet<ObjectKey>,
+    newest: u64,
+}
+
 fn absorb<K: Cached + kube::Resource>(
     event: Event<K>,
     store: &crate::cache::Store<K>,
-    listed: &mut BTreeSet<quorate_api::name::ObjectKey>,
+    listed: &mut Listed,
 ) -> Vec<crate::cache::Delta<K>> {
     match event {
         Event::Init => {
-            listed.clear();
+            *listed = Listed::default();
             Vec::new()
         }
         Event::InitApply(object) => {
-            listed.insert(object.key());
-            vec![store.put(lean(object))]
+            listed.keys.insert(object.key());
+            listed.newest = listed.newest.max(parse_revision(object.resource_version()));
+            vec![store.put_listed(lean(object))]
         }
-        Event::InitDone => store.retain(&std::mem::take(listed)),
+        Event::InitDone => {
+            let Listed { keys, newest } = std::mem::take(listed);
+            store.retain(&keys, newest)
+        }
         Event::Apply(object) => vec![store.put(lean(object))],
         Event::Delete(object) => vec![store.remove(&object.key(), parse_revision(object.resource_version()))],
     }
@@ -137,4 +166,43 @@ fn absorb<K: Cached + kube::Resource>(
 fn lean<K: kube::Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{Effect, Pending};
+    use crate::projection::Projected;
+
+    fn pod(name: &str, version: &str) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("a".to_owned());
+        pod.metadata.uid = Some(name.to_owned());
+        pod.metadata.resource_version = Some(version.to_owned());
+        pod
+    }
+
+    #[test]
+    fn a_list_shows_nothing_before_its_end() {
+        let (cache, mut listed) = (Cache::default(), Listed::default());
+        let mut absorb = |event| absorb(event, &cache.pods, &mut listed);
+        let ours = pod("z", "5");
+        let (kind, uid) = (Kind::Pod, ours.uid().to_owned());
+        let pending = Pending { kind, key: ours.key(), uid, effect: Effect::Written(5) };
+        absorb(Event::Init);
+        absorb(Event::InitApply(pod("a", "9")));
+        assert!(!cache.shows(&pending) && cache.lacks(&pending), "a newer one was listed, ours was not yet");
+        absorb(Event::InitApply(ours));
+        absorb(Event::InitDone);
+        assert!(cache.shows(&pending) && !cache.lacks(&pending));
+    }
+
+    #[test]
+    fn what_no_watch_tells_of_is_not_waited_for() {
+        let named = |namespace: &str, name: &str| ObjectKey::namespaced(namespace, name);
+        assert!(is_watched(Kind::ConfigMap, &named("a", CONFIG_MAP_NAME)) && is_watched(Kind::Pod, &named("a", "x")));
+        assert!(!is_watched(Kind::ConfigMap, &named("a", "x")));
+        assert!(is_watched(Kind::Lease, &named(NODE_LEASES, "n")) && !is_watched(Kind::Lease, &named("a", "n")));
+    }
 }

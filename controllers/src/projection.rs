@@ -16,8 +16,8 @@ mod pod;
 mod workload;
 
 pub use cluster::{
-    ConfigMap, Lease, LeaseSpec, Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, ServiceAccount,
-    Taint,
+    ConfigMap, Lease, LeaseSpec, Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, Secret,
+    SecretData, ServiceAccount, Taint,
 };
 pub use network::{
     Endpoint, EndpointAddress, EndpointConditions, EndpointPort, EndpointSlice, EndpointSubset, Endpoints, Service,

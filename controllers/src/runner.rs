@@ -16,15 +16,14 @@ use tokio::sync::Notify;
 
 use crate::action::Plan;
 use crate::cache::{Cache, Change, Pending};
-use crate::execute::{Executor, Failure};
+use crate::execute::{Executor, Failure, Unsettled};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 
 /// Passes of one controller at once.
 pub const PASSES_IN_FLIGHT: usize = 16;
-/// How long a pass waits for the cache to show an earlier write. It ends only if an object came and went while its
-/// watch was interrupted.
-const SHOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a pass waits for the cache to show earlier writes before its key makes room for others.
+const SHOWN_LIMIT: Duration = Duration::from_secs(10);
 /// How often the queue is looked at when nothing happens.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -117,7 +116,14 @@ pub struct Station {
 #[derive(Debug, Default)]
 struct Memory {
     pending: Vec<Pending>,
+    unsettled: Vec<Unsettled>,
     failure: Option<PodFailure>,
+}
+
+impl Memory {
+    fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.unsettled.is_empty() && self.failure.is_none()
+    }
 }
 
 impl std::fmt::Debug for Station {
@@ -207,21 +213,61 @@ impl Station {
     }
 
     async fn pass(&self, key: ObjectKey, cache: Arc<Cache>) -> (ObjectKey, Ended) {
-        let Memory { pending, failure } = lock(&self.memory).remove(&key).unwrap_or_default();
-        for write in &pending {
-            if self.env.clock.timeout(SHOWN_TIMEOUT, cache.shown(write)).await.is_err() {
-                tracing::warn!(controller = self.controller.name(), %key, ?write, "the watch never showed a write");
-            }
+        let mut memory = lock(&self.memory).remove(&key).unwrap_or_default();
+        if let Err(why) = self.catch_up(&key, &cache, &mut memory).await {
+            self.remember(&key, memory);
+            return (key, Ended::Badly(why));
         }
         let started = self.env.clock.now();
-        let pass = Pass { cache, now: self.env.clock.wall(), last_failure: failure };
+        let pass = Pass { cache, now: self.env.clock.wall(), last_failure: memory.failure.clone() };
         let ended = match self.controller.pass(pass, key.clone()).await {
             Ok(plan) => self.execute(&key, plan).await,
-            Err(error) => Ended::Badly(error.to_string()),
+            Err(error) => {
+                self.remember(&key, memory);
+                Ended::Badly(error.to_string())
+            }
         };
         let took = (self.env.clock.now() - started).as_secs_f64();
         self.metrics.work_duration.with_label_values(&[self.controller.name()]).observe(took);
         (key, ended)
+    }
+
+    /// Waits until every write of the last pass is settled and shown; otherwise the pass has to wait.
+    async fn catch_up(&self, key: &ObjectKey, cache: &Cache, memory: &mut Memory) -> Result<(), String> {
+        for unsettled in std::mem::take(&mut memory.unsettled) {
+            match self.executor.settle(unsettled).await {
+                Ok(pending) => memory.pending.extend(pending),
+                Err(unsettled) => memory.unsettled.push(*unsettled),
+            }
+        }
+        if !memory.unsettled.is_empty() {
+            return Err(format!("the fate of {} creations is unknown", memory.unsettled.len()));
+        }
+        let all_shown = async {
+            for write in &memory.pending {
+                cache.shown(write).await;
+            }
+        };
+        if self.env.clock.timeout(SHOWN_LIMIT, all_shown).await.is_err() {
+            for write in std::mem::take(&mut memory.pending) {
+                // An object that came and went while its watch was interrupted is never shown.
+                let done = cache.shows(&write) || (cache.lacks(&write) && self.executor.has_gone(&write).await);
+                if !done {
+                    memory.pending.push(write);
+                }
+            }
+        } else {
+            memory.pending.clear();
+        }
+        let Some(write) = memory.pending.first() else { return Ok(()) };
+        tracing::warn!(controller = self.controller.name(), %key, ?write, "the watch does not show a write yet");
+        Err(format!("the watch does not show {} writes yet", memory.pending.len()))
+    }
+
+    fn remember(&self, key: &ObjectKey, memory: Memory) {
+        if !memory.is_empty() {
+            lock(&self.memory).insert(key.clone(), memory);
+        }
     }
 
     async fn execute(&self, key: &ObjectKey, plan: Plan) -> Ended {
@@ -236,13 +282,11 @@ impl Station {
             Some(Failure::Pods { reason, message }) => {
                 (Some(PodFailure { reason, message: message.clone() }), Ended::Badly(message))
             }
-            Some(other @ (Failure::Conflict(_) | Failure::Refused(_) | Failure::Unreachable(_))) => {
+            Some(other @ (Failure::Conflict(_) | Failure::Refused(_) | Failure::Busy(_) | Failure::FateUnknown(_))) => {
                 (None, Ended::Badly(other.to_string()))
             }
         };
-        if failure.is_some() || !report.pending.is_empty() {
-            lock(&self.memory).insert(key.clone(), Memory { pending: report.pending, failure });
-        }
+        self.remember(key, Memory { pending: report.pending, unsettled: report.unsettled, failure });
         ended
     }
 

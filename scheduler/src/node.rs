@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_api::placement;
 use serde_json::Value;
 
 use crate::pod::string_map;
@@ -15,6 +16,18 @@ pub struct Taint {
     pub key: String,
     pub value: String,
     pub effect: String,
+}
+
+impl Taint {
+    /// Whether it keeps away pods that do not tolerate it.
+    pub fn repels(&self) -> bool {
+        self.effect == "NoSchedule" || self.effect == "NoExecute"
+    }
+
+    pub fn is_tolerated(&self, tolerations: &[Value]) -> bool {
+        let taint = placement::Taint { key: &self.key, value: &self.value, effect: &self.effect };
+        tolerations.iter().any(|own| placement::Toleration::from_json(own).tolerates(taint))
+    }
 }
 
 /// The projection of a Node.
@@ -48,6 +61,14 @@ impl NodeInfo {
             allocatable: Resources::from_json(node.pointer("/status/allocatable")),
             images: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         })
+    }
+
+    /// Whether `other` offers the same to pods; images only weigh.
+    pub fn offers_as(&self, other: &Self) -> bool {
+        self.labels == other.labels
+            && self.taints == other.taints
+            && self.unschedulable == other.unschedulable
+            && self.allocatable == other.allocatable
     }
 
     pub fn zone(&self) -> Option<&str> {

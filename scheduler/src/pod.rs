@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use crate::constraint::{PodAffinity, Spread};
 use crate::resources::{Resources, pod_assumed_requests, pod_requests};
 
 /// Namespace and name.
@@ -26,6 +27,14 @@ impl HostPort {
     }
 }
 
+/// Who manages a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
 /// The projection of a Pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodInfo {
@@ -44,9 +53,15 @@ pub struct PodInfo {
     pub finished: bool,
     pub deleting: bool,
     pub images: BTreeSet<String>,
-    /// Kind and uid of the controller, for spreading its pods.
-    pub controller: Option<(String, String)>,
-    /// The constraints, read in place by the rules that know them.
+    /// By whose selector the pod is spread.
+    pub controller: Option<Owner>,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    pub affinity: PodAffinity,
+    pub spread: Vec<Spread>,
+    /// The volume claims it uses; true for those that are to be made for it alone.
+    pub claims: BTreeMap<String, bool>,
+    /// What the rules about single nodes read in place.
     pub spec: Map<String, Value>,
 }
 
@@ -57,11 +72,15 @@ impl PodInfo {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut spec = pod.get("spec")?.as_object()?.clone();
         let phase = text(pod.pointer("/status/phase"));
+        let (namespace, labels) = (text(metadata.get("namespace")), string_map(metadata.get("labels")));
         let info = Self {
-            key: (text(metadata.get("namespace")), text(metadata.get("name"))),
+            affinity: PodAffinity::from_spec(&spec, &namespace),
+            spread: Spread::all(&spec, &labels),
+            claims: claims(&spec, metadata),
+            key: (namespace, text(metadata.get("name"))),
             uid: text(metadata.get("uid")),
             resource_version: text(metadata.get("resourceVersion")),
-            labels: string_map(metadata.get("labels")),
+            labels,
             scheduler_name: text(spec.get("schedulerName")),
             node_name: text(spec.get("nodeName")),
             requests: pod_requests(&spec),
@@ -73,11 +92,22 @@ impl PodInfo {
             deleting: metadata.get("deletionTimestamp").is_some(),
             images: containers(&spec).map(|container| text(container.get("image"))).collect(),
             controller: controller(metadata),
+            never_preempts: spec.get("preemptionPolicy").and_then(Value::as_str) == Some("Never"),
             spec: Map::new(),
         };
-        let kept = ["nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"];
+        let kept = ["nodeSelector", "affinity", "tolerations"];
         spec.retain(|field, _| kept.contains(&field.as_str()));
         (!info.key.1.is_empty()).then_some(Self { spec, ..info })
+    }
+
+    /// Whether `other` is another state of this pod that asks for the same: nothing new to decide on.
+    pub fn asks_as(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.labels == other.labels
+            && self.spec == other.spec
+            && self.spread == other.spread
+            && self.requests == other.requests
+            && self.priority == other.priority
     }
 
     pub fn namespace(&self) -> &str {
@@ -120,10 +150,24 @@ fn host_ports(spec: &Map<String, Value>) -> BTreeSet<HostPort> {
     wanted.collect()
 }
 
-fn controller(metadata: &Value) -> Option<(String, String)> {
+fn claims(spec: &Map<String, Value>, metadata: &Value) -> BTreeMap<String, bool> {
+    let volumes = spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
+    let claims = volumes.filter_map(|volume| {
+        if let Some(claim) = volume.pointer("/persistentVolumeClaim/claimName") {
+            return Some((claim.as_str()?.to_owned(), false));
+        }
+        volume.get("ephemeral").filter(|ephemeral| ephemeral.is_object())?;
+        let (pod, name) = (metadata.get("name")?.as_str()?, volume.get("name")?.as_str()?);
+        Some((format!("{pod}-{name}"), true))
+    });
+    claims.collect()
+}
+
+fn controller(metadata: &Value) -> Option<Owner> {
     let owners = metadata.get("ownerReferences")?.as_array()?;
     let owner = owners.iter().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true))?;
-    Some((owner.get("kind")?.as_str()?.to_owned(), owner.get("uid")?.as_str()?.to_owned()))
+    let text = |field: &str| Some(owner.get(field)?.as_str()?.to_owned());
+    Some(Owner { api_version: text("apiVersion")?, kind: text("kind")?, name: text("name")? })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorate_env::clock::Instant;
 
+use crate::filter::RuleSet;
 use crate::pod::PodKey;
 
 /// Upstream's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`.
@@ -18,7 +19,7 @@ pub const MAX_UNSCHEDULABLE: Duration = Duration::from_secs(300);
 enum Place {
     Active(Order),
     Backoff { until: Instant },
-    Unschedulable { since: Instant },
+    Unschedulable { since: Instant, kept_by: RuleSet },
 }
 
 /// Highest priority first, then first come.
@@ -35,7 +36,22 @@ struct Entry {
 pub struct Queue {
     entries: BTreeMap<PodKey, Entry>,
     active: BTreeSet<Order>,
+    /// Those that wait, by when they are tried again whatever happens.
+    due: BTreeSet<(Instant, PodKey)>,
+    /// Those that wait for a change, by the rules that kept them.
+    unschedulable: BTreeMap<RuleSet, BTreeSet<PodKey>>,
+    backing_off: usize,
     arrivals: u64,
+}
+
+impl Place {
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Active(_) => None,
+            Self::Backoff { until } => Some(*until),
+            Self::Unschedulable { since, .. } => Some(*since + MAX_UNSCHEDULABLE),
+        }
+    }
 }
 
 impl Queue {
@@ -53,8 +69,23 @@ impl Queue {
     fn activate(&mut self, key: PodKey, priority: i64, attempts: u32) {
         self.arrivals += 1;
         let order = (std::cmp::Reverse(priority), self.arrivals, key.clone());
-        self.active.insert(order.clone());
-        self.entries.insert(key, Entry { priority, attempts, place: Place::Active(order) });
+        self.enter(key, Entry { priority, attempts, place: Place::Active(order) });
+    }
+
+    fn enter(&mut self, key: PodKey, entry: Entry) {
+        if let Some(due) = entry.place.due() {
+            self.due.insert((due, key.clone()));
+        }
+        match &entry.place {
+            Place::Active(order) => {
+                self.active.insert(order.clone());
+            }
+            Place::Backoff { .. } => self.backing_off += 1,
+            Place::Unschedulable { kept_by, .. } => {
+                self.unschedulable.entry(*kept_by).or_default().insert(key.clone());
+            }
+        }
+        self.entries.insert(key, entry);
     }
 
     /// The pod is bound, gone or no longer ours.
@@ -64,67 +95,82 @@ impl Queue {
 
     fn remove(&mut self, key: &PodKey) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
-        if let Place::Active(order) = &entry.place {
-            self.active.remove(order);
+        if let Some(due) = entry.place.due() {
+            self.due.remove(&(due, key.clone()));
+        }
+        match &entry.place {
+            Place::Active(order) => {
+                self.active.remove(order);
+            }
+            Place::Backoff { .. } => self.backing_off -= 1,
+            Place::Unschedulable { kept_by, .. } => {
+                if let Some(keys) = self.unschedulable.get_mut(kept_by) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        self.unschedulable.remove(kept_by);
+                    }
+                }
+            }
         }
         Some(entry)
     }
 
     /// The next pod to try; it is out of the queue until it is put back.
     pub fn pop(&mut self) -> Option<(PodKey, u32)> {
-        let (_, _, key) = self.active.pop_first()?;
-        let entry = self.entries.remove(&key)?;
+        let (_, _, key) = self.active.first()?.clone();
+        let entry = self.remove(&key)?;
         Some((key, entry.attempts + 1))
     }
 
-    /// Nothing fits: wait for a change.
-    pub fn put_unschedulable(&mut self, key: PodKey, priority: i64, attempts: u32, now: Instant) {
+    /// Nothing fits: wait for a change that may turn one of the rules.
+    pub fn put_unschedulable(&mut self, key: PodKey, priority: i64, attempts: u32, kept_by: RuleSet, now: Instant) {
         self.remove(&key);
-        self.entries.insert(key, Entry { priority, attempts, place: Place::Unschedulable { since: now } });
+        self.enter(key, Entry { priority, attempts, place: Place::Unschedulable { since: now, kept_by } });
     }
 
     /// An attempt failed for a passing reason (a lost race, an error): wait for a time.
     pub fn put_backoff(&mut self, key: PodKey, priority: i64, attempts: u32, now: Instant) {
         self.remove(&key);
         let until = now + backoff(attempts);
-        self.entries.insert(key, Entry { priority, attempts, place: Place::Backoff { until } });
+        self.enter(key, Entry { priority, attempts, place: Place::Backoff { until } });
     }
 
-    /// Something that could help has changed: what waits for a change is tried again, each pod after its back-off.
-    pub fn wake_unschedulable(&mut self, now: Instant) {
-        for entry in self.entries.values_mut() {
-            if let Place::Unschedulable { since } = entry.place {
-                entry.place = Place::Backoff { until: (since + backoff(entry.attempts)).max(now) };
+    /// Something has changed that may turn these rules: whom they kept is tried again, each pod after its back-off.
+    pub fn wake(&mut self, rules: RuleSet, now: Instant) {
+        let kept = self.unschedulable.iter().filter(|(kept_by, _)| kept_by.intersects(rules));
+        let woken: Vec<PodKey> = kept.flat_map(|(_, keys)| keys.iter().cloned()).collect();
+        for key in woken {
+            let Some(entry) = self.remove(&key) else { continue };
+            let Place::Unschedulable { since, .. } = entry.place else { continue };
+            let until = since + backoff(entry.attempts);
+            if until <= now {
+                self.activate(key, entry.priority, entry.attempts);
+            } else {
+                self.enter(key, Entry { place: Place::Backoff { until }, ..entry });
             }
         }
-        self.release(now);
     }
 
     /// Moves what has waited long enough to the front; returns when to ask again.
     pub fn release(&mut self, now: Instant) -> Option<Instant> {
-        let due = |entry: &Entry| match entry.place {
-            Place::Active(_) => None,
-            Place::Backoff { until } => Some(until),
-            Place::Unschedulable { since } => Some(since + MAX_UNSCHEDULABLE),
-        };
-        let ready: Vec<PodKey> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| due(entry).is_some_and(|at| at <= now))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in ready {
+        loop {
+            let (at, key) = self.due.first()?.clone();
+            if at > now {
+                return Some(at);
+            }
             if let Some(entry) = self.remove(&key) {
                 self.activate(key, entry.priority, entry.attempts);
             }
         }
-        self.entries.values().filter_map(due).min()
+    }
+
+    pub fn has_active(&self) -> bool {
+        !self.active.is_empty()
     }
 
     /// Pods in the queue: to be tried, backing off, waiting for a change.
     pub fn lengths(&self) -> (usize, usize, usize) {
-        let backing_off = self.entries.values().filter(|entry| matches!(entry.place, Place::Backoff { .. })).count();
-        (self.active.len(), backing_off, self.entries.len() - self.active.len() - backing_off)
+        (self.active.len(), self.backing_off, self.entries.len() - self.active.len() - self.backing_off)
     }
 }
 
@@ -135,6 +181,7 @@ fn backoff(attempts: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::Rule;
 
     fn key(name: &str) -> PodKey {
         ("default".to_owned(), name.to_owned())
@@ -157,8 +204,8 @@ mod tests {
     #[test]
     fn a_change_wakes_after_the_backoff() {
         let (mut queue, start) = (Queue::default(), now());
-        queue.put_unschedulable(key("a"), 0, 3, start);
-        queue.wake_unschedulable(start);
+        queue.put_unschedulable(key("a"), 0, 3, RuleSet::ALL, start);
+        queue.wake(RuleSet::ALL, start);
         assert_eq!(queue.pop(), None);
         assert_eq!(queue.release(start), Some(start + Duration::from_secs(4)));
         assert_eq!(queue.release(start + Duration::from_secs(4)), None);
@@ -168,7 +215,7 @@ mod tests {
     #[test]
     fn waiting_ends_by_itself() {
         let (mut queue, start) = (Queue::default(), now());
-        queue.put_unschedulable(key("a"), 0, 1, start);
+        queue.put_unschedulable(key("a"), 0, 1, RuleSet::ALL, start);
         assert_eq!(queue.release(start), Some(start + MAX_UNSCHEDULABLE));
         queue.release(start + MAX_UNSCHEDULABLE);
         assert_eq!(queue.lengths(), (1, 0, 0));
@@ -184,5 +231,35 @@ mod tests {
         assert_eq!(queue.lengths(), (0, 1, 0));
         queue.forget(&key("a"));
         assert_eq!(queue.lengths(), (0, 0, 0));
+    }
+
+    #[test]
+    fn only_what_a_change_may_help_is_woken() {
+        let (mut queue, start) = (Queue::default(), now());
+        let later = start + MAX_BACKOFF;
+        queue.put_unschedulable(key("ports"), 0, 1, RuleSet::of(&[Rule::NodePorts]), start);
+        queue.put_unschedulable(key("affinity"), 0, 1, RuleSet::of(&[Rule::InterPod, Rule::Taints]), start);
+        queue.wake(RuleSet::NEIGHBOURS, later);
+        assert_eq!(queue.pop(), Some((key("affinity"), 2)));
+        assert_eq!((queue.pop(), queue.lengths()), (None, (0, 0, 1)));
+        queue.wake(RuleSet::FREED, later);
+        assert_eq!(queue.pop(), Some((key("ports"), 2)));
+        assert_eq!(queue.lengths(), (0, 0, 0));
+    }
+
+    #[test]
+    fn every_place_is_counted() {
+        let (mut queue, start) = (Queue::default(), now());
+        queue.put(key("a"), 0);
+        queue.put_backoff(key("b"), 0, 1, start);
+        queue.put_unschedulable(key("c"), 0, 1, RuleSet::ALL, start);
+        queue.put_unschedulable(key("d"), 0, 1, RuleSet::of(&[Rule::NodePorts]), start);
+        assert_eq!(queue.lengths(), (1, 1, 2));
+        queue.wake(RuleSet::of(&[Rule::Taints]), start);
+        assert_eq!(queue.lengths(), (1, 2, 1));
+        for name in ["a", "b", "c", "d"] {
+            queue.forget(&key(name));
+        }
+        assert_eq!((queue.lengths(), queue.release(start + MAX_UNSCHEDULABLE)), ((0, 0, 0), None));
     }
 }

@@ -1,25 +1,30 @@
 //! The loop: one closed list of causes, one owner of view and queue, bindings in flight beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use quorate_env::clock::Instant;
 use quorate_env::{Env, Scope};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::filter::{Rule, RuleSet};
 use crate::metrics::Metrics;
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, PodKey};
 use crate::queue::Queue;
 use crate::schedule::{Decision, Diagnosis, schedule};
-use crate::view::View;
+use crate::view::{Claim, OwnerKind, Source, View};
 
+mod bind;
 mod observe;
-mod report;
+pub mod report;
+#[cfg(test)]
+mod tests;
 
-pub use report::Reporter;
+use bind::Outcome;
+use report::Reporter;
 
 /// Bindings that may be on their way at once; more wait in the queue.
 pub const BINDINGS_IN_FLIGHT: usize = 64;
@@ -27,8 +32,8 @@ pub const BINDINGS_IN_FLIGHT: usize = 64;
 pub const ASSUMED_LIMIT: usize = 4096;
 /// Changes that wait for the loop; the watches wait when it is full.
 const CAUSES: usize = 1024;
-/// How long a binding may take before its outcome counts as unknown.
-const BIND_TIMEOUT: Duration = Duration::from_secs(30);
+/// Decisions before the loop looks at what has changed meanwhile.
+const DECISIONS_PER_TURN: usize = 64;
 /// How often the queue is looked at when nothing happens.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -51,12 +56,17 @@ impl std::fmt::Debug for Config {
 #[derive(Debug)]
 pub enum Cause {
     Node(Box<NodeInfo>),
-    NodeGone(String),
     Pod(Box<PodInfo>),
-    PodGone(PodKey),
-    /// A list of all nodes or all pods has been read to its end: what it did not name is gone.
-    NodesListed(Vec<String>),
-    PodsListed(Vec<PodKey>),
+    Namespace(String, BTreeMap<String, String>),
+    /// With its selector.
+    Service(PodKey, Option<Value>),
+    Owner(OwnerKind, PodKey, Option<Value>),
+    Claim(PodKey, Claim),
+    /// A storage class, and whether its claims wait for their first pod.
+    Class(String, bool),
+    Gone(Source, PodKey),
+    /// A source has been read to its end: what the list did not name is gone.
+    Listed(Source, Vec<PodKey>),
 }
 
 /// How a binding ended.
@@ -64,28 +74,37 @@ struct Bound {
     pod: PodInfo,
     attempts: u32,
     node: String,
-    outcome: Result<(), kube::Error>,
+    outcome: Outcome,
 }
 
 /// Schedules until the scope is cancelled.
 pub async fn run(config: Config, env: Env, scope: Scope) {
     let (causes, mut inbox) = mpsc::channel(CAUSES);
     observe::start(&config.client, &causes, &env, &scope);
-    let mut scheduler = Scheduler::new(config, env.clone());
+    let reporter = Reporter::start(&config.client, &config.scheduler_name, &env, &scope);
+    let mut scheduler = Scheduler::new(config, reporter, env.clone());
     let mut bindings = FuturesUnordered::new();
     loop {
         let next_release = scheduler.queue.release(env.clock.now());
-        if scheduler.synced() {
-            while bindings.len() < BINDINGS_IN_FLIGHT && scheduler.assumed.len() < ASSUMED_LIMIT {
-                let Some(binding) = scheduler.next_binding().await else { break };
-                bindings.push(binding);
-            }
+        let mut decisions = 0;
+        while decisions < DECISIONS_PER_TURN && scheduler.may_decide(bindings.len()) {
+            bindings.extend(scheduler.decide());
+            decisions += 1;
         }
+        scheduler.count_queue();
         let wake = next_release.unwrap_or_else(|| env.clock.now() + IDLE);
+        let more = scheduler.may_decide(bindings.len());
         tokio::select! {
             () = scope.cancelled() => return,
-            Some(cause) = inbox.recv() => scheduler.learn(cause),
-            Some(bound) = bindings.next(), if !bindings.is_empty() => scheduler.settle(bound).await,
+            Some(cause) = inbox.recv() => {
+                scheduler.learn(cause);
+                for _ in 0..CAUSES {
+                    let Ok(cause) = inbox.try_recv() else { break };
+                    scheduler.learn(cause);
+                }
+            }
+            Some(bound) = bindings.next(), if !bindings.is_empty() => scheduler.settle(bound),
+            () = tokio::task::yield_now(), if more => {}
             () = env.clock.sleep_until(wake) => {}
         }
     }
@@ -99,161 +118,218 @@ struct Scheduler {
     queue: Queue,
     /// Pending pods of ours, as last seen.
     pending: BTreeMap<PodKey, PodInfo>,
-    /// Placed in the view ahead of the watch.
-    assumed: BTreeMap<PodKey, Instant>,
-    nodes_listed: bool,
-    pods_listed: bool,
+    /// Placed in the view ahead of the watch: key → uid. Such a placement stands until the watch shows the pod with a
+    /// node, or gone, or the API has said that the binding was not carried out.
+    assumed: BTreeMap<PodKey, String>,
+    /// Sources that have been read to their end once.
+    listed: BTreeSet<Source>,
     sequence: u64,
 }
 
 impl Scheduler {
-    fn new(config: Config, env: Env) -> Self {
+    fn new(config: Config, reporter: Reporter, env: Env) -> Self {
         Self {
-            reporter: Reporter::new(&config.client, &config.scheduler_name, env.clone()),
+            reporter,
             config,
             env,
             view: View::default(),
             queue: Queue::default(),
             pending: BTreeMap::new(),
             assumed: BTreeMap::new(),
-            nodes_listed: false,
-            pods_listed: false,
+            listed: BTreeSet::new(),
             sequence: 0,
         }
     }
 
     /// Deciding on half a picture would send every pod to the first node seen.
-    fn synced(&self) -> bool {
-        self.nodes_listed && self.pods_listed
+    fn may_decide(&self, in_flight: usize) -> bool {
+        self.queue.has_active()
+            && in_flight < BINDINGS_IN_FLIGHT
+            && self.assumed.len() < ASSUMED_LIMIT
+            && self.listed.len() == Source::ALL.len()
+    }
+
+    fn wake(&mut self, rules: RuleSet) {
+        self.queue.wake(rules, self.env.clock.now());
     }
 
     fn learn(&mut self, cause: Cause) {
         match cause {
             Cause::Node(node) => {
-                let known = self.view.node(&node.name).is_some_and(|state| state.node == *node);
+                let offers = self.view.node(&node.name).is_some_and(|state| state.node.offers_as(&node));
                 self.view.put_node(*node);
-                if !known {
-                    self.queue.wake_unschedulable(self.env.clock.now());
+                if !offers {
+                    self.wake(RuleSet::ALL);
                 }
             }
-            Cause::NodeGone(name) => self.view.remove_node(&name),
             Cause::Pod(pod) => self.learn_pod(*pod),
-            Cause::PodGone(key) => self.forget_pod(&key),
-            Cause::NodesListed(names) => {
-                let gone: Vec<String> =
-                    self.view.nodes().map(|s| s.node.name.clone()).filter(|n| !names.contains(n)).collect();
-                for name in &gone {
-                    self.view.remove_node(name);
+            Cause::Namespace(name, labels) => {
+                if self.view.put_namespace(&name, labels) {
+                    self.wake(RuleSet::of(&[Rule::InterPod]));
                 }
-                self.nodes_listed = true;
             }
-            Cause::PodsListed(keys) => {
-                let listed: std::collections::BTreeSet<PodKey> = keys.into_iter().collect();
-                let placed = self.view.nodes().flat_map(|state| state.pods.keys());
-                let gone: Vec<PodKey> =
-                    placed.chain(self.pending.keys()).filter(|key| !listed.contains(*key)).cloned().collect();
-                for key in &gone {
-                    self.forget_pod(key);
+            Cause::Service(key, selector) => self.view.put_service(key, selector.as_ref()),
+            Cause::Owner(kind, key, selector) => self.view.put_owner(kind, key, selector.as_ref()),
+            Cause::Claim(key, claim) => {
+                if self.view.put_claim(key, claim) {
+                    self.wake(RuleSet::of(&[Rule::Volumes]));
                 }
-                self.pods_listed = true;
+            }
+            Cause::Class(name, waits) => {
+                if self.view.put_class(&name, waits) {
+                    self.wake(RuleSet::of(&[Rule::Volumes]));
+                }
+            }
+            Cause::Gone(source, key) => self.forget(source, &key),
+            Cause::Listed(source, keys) => {
+                let listed: BTreeSet<PodKey> = keys.into_iter().collect();
+                let mut known = self.view.keys(source);
+                if source == Source::Pods {
+                    known.extend(self.pending.keys().cloned());
+                }
+                for key in known.iter().filter(|key| !listed.contains(*key)) {
+                    self.forget(source, key);
+                }
+                self.listed.insert(source);
             }
         }
-        self.count_queue();
+    }
+
+    fn forget(&mut self, source: Source, key: &PodKey) {
+        match source {
+            Source::Nodes => {
+                self.view.remove_node(&key.1);
+                // The emptiest domain may have gone with it.
+                self.wake(RuleSet::NEIGHBOURS);
+            }
+            Source::Pods => self.forget_pod(key),
+            Source::Namespaces => self.view.remove_namespace(&key.1),
+            Source::Services => self.view.remove_service(key),
+            Source::Claims => self.view.remove_claim(key),
+            Source::Classes => {
+                self.view.put_class(&key.1, false);
+            }
+            Source::Owners(kind) => self.view.remove_owner(kind, key),
+        }
     }
 
     fn learn_pod(&mut self, pod: PodInfo) {
+        let known = self.view.placed(&pod.key).or_else(|| self.pending.get(&pod.key));
+        // Another pod of the same name: what the old one held is free.
+        if known.is_some_and(|known| known.uid != pod.uid) {
+            self.forget_pod(&pod.key);
+        }
         if !pod.node_name.is_empty() {
-            self.assumed.remove(&pod.key);
-            self.pending.remove(&pod.key);
-            self.queue.forget(&pod.key);
-            let freed = pod.finished && self.view.is_placed(&pod.key);
-            self.view.put_pod(pod);
-            if freed {
-                self.queue.wake_unschedulable(self.env.clock.now());
-            }
-            return;
+            return self.learn_placed(pod);
         }
         let ours = pod.scheduler_name == self.config.scheduler_name && !pod.gated && !pod.finished && !pod.deleting;
+        let assumed = self.assumed.contains_key(&pod.key);
+        // No pod loses its node: this was told before the binding.
+        if self.view.placed(&pod.key).is_some() && !assumed {
+            return;
+        }
         if !ours {
             self.pending.remove(&pod.key);
             self.queue.forget(&pod.key);
-        } else if !self.assumed.contains_key(&pod.key) {
-            let changed = self
-                .pending
-                .insert(pod.key.clone(), pod.clone())
-                .is_none_or(|old| old.spec != pod.spec || old.labels != pod.labels);
-            // Our own status patches come back as changes: they must not wake the pod.
-            if changed {
-                self.queue.put(pod.key.clone(), pod.priority);
-            }
+            return;
         }
+        let (key, priority) = (pod.key.clone(), pod.priority);
+        let old = self.pending.insert(key.clone(), pod);
+        // Our own status patches come back as changes: they must not wake the pod.
+        let changed = old.is_none_or(|old| !self.pending[&key].asks_as(&old));
+        if changed && !assumed {
+            self.queue.put(key, priority);
+        }
+    }
+
+    fn learn_placed(&mut self, pod: PodInfo) {
+        let confirmed = self.assumed.remove(&pod.key).is_some();
+        self.pending.remove(&pod.key);
+        self.queue.forget(&pod.key);
+        let turned = match self.view.placed(&pod.key) {
+            Some(_) if pod.finished => RuleSet::FREED,
+            Some(old) if !confirmed => turned_by(old, &pod),
+            Some(_) => RuleSet::NEIGHBOURS,
+            None if pod.finished => RuleSet::default(),
+            None => RuleSet::NEIGHBOURS,
+        };
+        self.view.put_pod(pod);
+        self.wake(turned);
     }
 
     fn forget_pod(&mut self, key: &PodKey) {
         self.pending.remove(key);
         self.assumed.remove(key);
         self.queue.forget(key);
+        self.reporter.forget(key);
         if self.view.remove_pod(key).is_some() {
-            self.queue.wake_unschedulable(self.env.clock.now());
+            self.wake(RuleSet::FREED);
         }
     }
 
-    /// Decides on queued pods until one gets a node; its binding is the result.
-    async fn next_binding(&mut self) -> Option<impl Future<Output = Bound> + use<>> {
-        while let Some((key, attempts)) = self.queue.pop() {
-            let Some(pod) = self.pending.get(&key).cloned() else { continue };
-            self.sequence += 1;
-            let started = self.env.clock.now();
-            let decision = schedule(&self.view, &pod, self.sequence);
-            self.config.metrics.duration.observe((self.env.clock.now() - started).as_secs_f64());
-            match decision {
-                Decision::Bind { node } => return Some(self.assume(pod, attempts, node)),
-                Decision::Unschedulable(diagnosis) => self.refuse(pod, attempts, &diagnosis).await,
+    /// Decides on the next queued pod; its binding is the result if it gets a node.
+    fn decide(&mut self) -> Option<impl Future<Output = Bound> + use<>> {
+        let (key, attempts) = self.queue.pop()?;
+        let pod = self.pending.get(&key)?.clone();
+        self.sequence += 1;
+        let started = self.env.clock.now();
+        let decision = schedule(&self.view, &pod, self.sequence);
+        self.config.metrics.duration.observe((self.env.clock.now() - started).as_secs_f64());
+        match decision {
+            Decision::Bind { node } => Some(self.assume(pod, attempts, node)),
+            Decision::Unschedulable(diagnosis) => {
+                self.refuse(pod, attempts, &diagnosis);
+                None
             }
         }
-        None
     }
 
     fn assume(&mut self, pod: PodInfo, attempts: u32, node: String) -> impl Future<Output = Bound> + use<> {
-        self.assumed.insert(pod.key.clone(), self.env.clock.now());
+        self.assumed.insert(pod.key.clone(), pod.uid.clone());
         self.view.put_pod(PodInfo { node_name: node.clone(), ..pod.clone() });
-        let (client, clock) = (self.config.client.clone(), self.env.clock.clone());
+        let (client, env) = (self.config.client.clone(), self.env.clone());
         async move {
-            let bound = clock.timeout(BIND_TIMEOUT, report::bind(&client, &pod, &node)).await;
-            let outcome = bound.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))));
+            let outcome = bind::bind(&client, &pod, &node, &env).await;
             Bound { pod, attempts, node, outcome }
         }
     }
 
-    async fn refuse(&mut self, pod: PodInfo, attempts: u32, diagnosis: &Diagnosis) {
+    fn refuse(&mut self, pod: PodInfo, attempts: u32, diagnosis: &Diagnosis) {
         self.config.metrics.attempts.with_label_values(&["unschedulable"]).inc();
-        self.queue.put_unschedulable(pod.key.clone(), pod.priority, attempts, self.env.clock.now());
-        self.reporter.unschedulable(&pod, &diagnosis.to_string()).await;
+        self.reporter.unschedulable(&pod, &diagnosis.to_string());
+        self.queue.put_unschedulable(pod.key, pod.priority, attempts, diagnosis.rules, self.env.clock.now());
     }
 
-    async fn settle(&mut self, bound: Bound) {
+    fn settle(&mut self, bound: Bound) {
         let Bound { pod, attempts, node, outcome } = bound;
         match outcome {
-            Ok(()) => {
+            Outcome::Bound => {
                 self.config.metrics.attempts.with_label_values(&["scheduled"]).inc();
-                self.pending.remove(&pod.key);
-                self.assumed.remove(&pod.key);
-                self.reporter.scheduled(&pod, &node).await;
+                self.reporter.scheduled(&pod, &node);
             }
-            // The watch tells of a pod that is gone, or bound by somebody else.
-            Err(error) if report::is_gone(&error) => {
-                self.assumed.remove(&pod.key);
-                self.view.remove_pod(&pod.key);
+            // The watch tells of the end of the pod.
+            Outcome::Gone => {
+                self.release_assumed(&pod);
             }
-            Err(error) => {
+            Outcome::Refused(why) => {
                 self.config.metrics.attempts.with_label_values(&["error"]).inc();
-                tracing::info!(pod = %pod.key.1, namespace = %pod.key.0, node, %error, "binding refused, trying again");
-                self.assumed.remove(&pod.key);
-                self.view.remove_pod(&pod.key);
-                self.queue.put_backoff(pod.key.clone(), pod.priority, attempts, self.env.clock.now());
+                tracing::info!(pod = %pod.key.1, namespace = %pod.key.0, node, why, "binding refused, trying again");
+                if self.release_assumed(&pod) && self.pending.contains_key(&pod.key) {
+                    self.queue.put_backoff(pod.key, pod.priority, attempts, self.env.clock.now());
+                }
             }
         }
-        self.count_queue();
+    }
+
+    /// Takes the pod off the node it was assumed on; false if the watch has told otherwise since.
+    fn release_assumed(&mut self, pod: &PodInfo) -> bool {
+        if self.assumed.get(&pod.key) != Some(&pod.uid) {
+            return false;
+        }
+        self.assumed.remove(&pod.key);
+        self.view.remove_pod(&pod.key);
+        self.wake(RuleSet::FREED);
+        true
     }
 
     fn count_queue(&self) {
@@ -262,4 +338,16 @@ impl Scheduler {
             self.config.metrics.pending.with_label_values(&[queue]).set(i64::try_from(length).unwrap_or(i64::MAX));
         }
     }
+}
+
+/// The rules that a standing pod's change from `old` may have turned.
+fn turned_by(old: &PodInfo, new: &PodInfo) -> RuleSet {
+    let mut turned = if old.labels == new.labels { RuleSet::default() } else { RuleSet::NEIGHBOURS };
+    if old.requests != new.requests {
+        turned.insert(Rule::Resources);
+    }
+    if old.deleting != new.deleting {
+        turned.insert(Rule::TopologySpread);
+    }
+    turned
 }

@@ -1,6 +1,7 @@
 //! How well a node suits a pod: each rule gives 0 to [`MAX_SCORE`], weighted as upstream's default plugins.
 
 pub mod image_locality;
+pub mod interpod;
 pub mod node_affinity;
 pub mod resources;
 pub mod spread;
@@ -20,10 +21,11 @@ pub struct Score {
     pub rate: fn(&View, &PodInfo, &[&NodeState]) -> Vec<i64>,
 }
 
-pub const SCORES: [Score; 6] = [
+pub const SCORES: [Score; 7] = [
     Score { name: "TaintToleration", weight: 3, rate: taints::rate },
     Score { name: "NodeAffinity", weight: 2, rate: node_affinity::rate },
     Score { name: "PodTopologySpread", weight: 2, rate: spread::rate },
+    Score { name: "InterPodAffinity", weight: 2, rate: interpod::rate },
     Score { name: "NodeResourcesFit", weight: 1, rate: resources::least_allocated },
     Score { name: "NodeResourcesBalancedAllocation", weight: 1, rate: resources::balanced },
     Score { name: "ImageLocality", weight: 1, rate: image_locality::rate },

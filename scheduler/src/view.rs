@@ -1,10 +1,20 @@
-//! The scheduler's read copy: nodes and the pods that occupy them, bound or assumed to be.
+//! The scheduler's read copy: nodes and the pods that occupy them, bound or assumed to be, and what namespaces, services
+//! and owners say of pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_api::object::StringMap;
+use quorate_api::selector::LabelSelector;
+use serde_json::Value;
+
+use crate::constraint::selector;
 use crate::node::NodeInfo;
-use crate::pod::{PodInfo, PodKey};
+use crate::pod::{Owner, PodInfo, PodKey, string_map};
 use crate::resources::{PODS, Resources};
+
+/// On claims: both sides agree on the binding.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 /// A node and what stands on it.
 #[derive(Clone, Debug)]
@@ -36,7 +46,7 @@ impl NodeState {
         self.pods.insert(pod.key.clone(), pod);
     }
 
-    fn take(&mut self, key: &PodKey) -> Option<PodInfo> {
+    pub(crate) fn take(&mut self, key: &PodKey) -> Option<PodInfo> {
         let pod = self.pods.remove(key)?;
         self.requested.subtract(&pod.requests);
         self.assumed_requested.subtract(&pod.assumed_requests);
@@ -52,6 +62,87 @@ pub struct View {
     places: BTreeMap<PodKey, String>,
     /// Pods on nodes that are not known (yet).
     homeless: BTreeMap<String, BTreeMap<PodKey, PodInfo>>,
+    /// Occupying pods that say something about other pods.
+    affine: BTreeSet<PodKey>,
+    /// The labels of each namespace.
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// The selector of each service that has one.
+    services: BTreeMap<PodKey, BTreeMap<String, String>>,
+    /// Volume claims.
+    claims: BTreeMap<PodKey, Claim>,
+    /// Storage classes whose claims wait for their first pod.
+    waiting_classes: BTreeSet<String>,
+    /// The selectors of those who own pods.
+    owners: BTreeMap<(OwnerKind, PodKey), LabelSelector>,
+}
+
+/// A volume claim as pods see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    pub bound: bool,
+    /// The volume that it was bound to and that is no more.
+    pub lost: Option<String>,
+    pub deleting: bool,
+    pub class: Option<String>,
+}
+
+/// The controllers whose pods are spread by their selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerKind {
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+}
+
+/// What the view is fed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Nodes,
+    Pods,
+    Namespaces,
+    Services,
+    Claims,
+    Classes,
+    Owners(OwnerKind),
+}
+
+impl Claim {
+    pub fn from_json(claim: &Value) -> Self {
+        let text = |pointer: &str| claim.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let (phase, volume) = (text("/status/phase"), text("/spec/volumeName"));
+        let completed = claim.pointer("/metadata/annotations").and_then(|own| own.get(BIND_COMPLETED)).is_some();
+        Self {
+            bound: volume.is_some() && (completed || phase == Some("Bound")),
+            lost: (phase == Some("Lost")).then(|| volume.unwrap_or_default().to_owned()),
+            deleting: claim.pointer("/metadata/deletionTimestamp").is_some(),
+            class: text("/spec/storageClassName").map(str::to_owned),
+        }
+    }
+}
+
+impl Source {
+    pub const ALL: [Self; 9] = [
+        Self::Nodes,
+        Self::Pods,
+        Self::Namespaces,
+        Self::Services,
+        Self::Claims,
+        Self::Classes,
+        Self::Owners(OwnerKind::ReplicationController),
+        Self::Owners(OwnerKind::ReplicaSet),
+        Self::Owners(OwnerKind::StatefulSet),
+    ];
+}
+
+impl OwnerKind {
+    fn of(owner: &Owner) -> Option<Self> {
+        match (owner.api_version.as_str(), owner.kind.as_str()) {
+            ("v1", "ReplicationController") => Some(Self::ReplicationController),
+            ("apps/v1", "ReplicaSet") => Some(Self::ReplicaSet),
+            ("apps/v1", "StatefulSet") => Some(Self::StatefulSet),
+            _ => None,
+        }
+    }
 }
 
 impl View {
@@ -89,6 +180,9 @@ impl View {
             return;
         }
         self.places.insert(pod.key.clone(), pod.node_name.clone());
+        if !pod.affinity.is_empty() {
+            self.affine.insert(pod.key.clone());
+        }
         match self.nodes.get_mut(&pod.node_name) {
             Some(state) => state.put(pod),
             None => {
@@ -99,14 +193,125 @@ impl View {
 
     pub fn remove_pod(&mut self, key: &PodKey) -> Option<PodInfo> {
         let place = self.places.remove(key)?;
+        self.affine.remove(key);
         match self.nodes.get_mut(&place) {
             Some(state) => state.take(key),
             None => self.homeless.get_mut(&place).and_then(|pods| pods.remove(key)),
         }
     }
 
-    pub fn is_placed(&self, key: &PodKey) -> bool {
-        self.places.contains_key(key)
+    /// Everything known of a source, by key; nodes and namespaces have none for a namespace.
+    pub fn keys(&self, source: Source) -> Vec<PodKey> {
+        let cluster = |name: &String| (String::new(), name.clone());
+        match source {
+            Source::Nodes => self.nodes.keys().map(cluster).collect(),
+            Source::Pods => self.places.keys().cloned().collect(),
+            Source::Namespaces => self.namespaces.keys().map(cluster).collect(),
+            Source::Services => self.services.keys().cloned().collect(),
+            Source::Claims => self.claims.keys().cloned().collect(),
+            Source::Classes => self.waiting_classes.iter().map(cluster).collect(),
+            Source::Owners(kind) => {
+                self.owners.keys().filter(|(own, _)| *own == kind).map(|(_, key)| key.clone()).collect()
+            }
+        }
+    }
+
+    /// An occupying pod as last put.
+    pub fn placed(&self, key: &PodKey) -> Option<&PodInfo> {
+        let place = self.places.get(key)?;
+        match self.nodes.get(place) {
+            Some(state) => state.pods.get(key),
+            None => self.homeless.get(place)?.get(key),
+        }
+    }
+
+    /// The occupying pods that say something about other pods, with their known nodes.
+    pub fn affine_pods(&self) -> impl Iterator<Item = (&PodInfo, &NodeInfo)> {
+        self.affine.iter().filter_map(|key| {
+            let state = self.nodes.get(self.places.get(key)?)?;
+            Some((state.pods.get(key)?, &state.node))
+        })
+    }
+
+    pub fn namespace_labels(&self, namespace: &str) -> &BTreeMap<String, String> {
+        self.namespaces.get(namespace).unwrap_or(&NO_LABELS)
+    }
+
+    /// Returns whether the labels are new.
+    pub fn put_namespace(&mut self, name: &str, labels: BTreeMap<String, String>) -> bool {
+        let old = self.namespaces.insert(name.to_owned(), labels);
+        old.as_ref() != self.namespaces.get(name)
+    }
+
+    pub fn remove_namespace(&mut self, name: &str) {
+        self.namespaces.remove(name);
+    }
+
+    /// A service without a selector selects no pods.
+    pub fn put_service(&mut self, key: PodKey, selector: Option<&Value>) {
+        match selector.filter(|selector| selector.is_object()) {
+            Some(selector) => drop(self.services.insert(key, string_map(Some(selector)))),
+            None => self.remove_service(&key),
+        }
+    }
+
+    pub fn remove_service(&mut self, key: &PodKey) {
+        self.services.remove(key);
+    }
+
+    pub fn claim(&self, namespace: &str, name: &str) -> Option<&Claim> {
+        self.claims.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Returns whether it differs from what was known.
+    pub fn put_claim(&mut self, key: PodKey, claim: Claim) -> bool {
+        let old = self.claims.insert(key.clone(), claim);
+        old.as_ref() != self.claims.get(&key)
+    }
+
+    pub fn remove_claim(&mut self, key: &PodKey) {
+        self.claims.remove(key);
+    }
+
+    /// Whether the claim is bound only once a pod that uses it has got a node.
+    pub fn waits_for_pod(&self, claim: &Claim) -> bool {
+        claim.class.as_ref().is_some_and(|class| self.waiting_classes.contains(class))
+    }
+
+    /// Returns whether that is new.
+    pub fn put_class(&mut self, name: &str, waits: bool) -> bool {
+        if waits { self.waiting_classes.insert(name.to_owned()) } else { self.waiting_classes.remove(name) }
+    }
+
+    /// `spec_selector` is a plain map for replication controllers, a LabelSelector for the others.
+    pub fn put_owner(&mut self, kind: OwnerKind, key: PodKey, spec_selector: Option<&Value>) {
+        let selector = match kind {
+            OwnerKind::ReplicationController => LabelSelector::from_map(StringMap::new(spec_selector)),
+            OwnerKind::ReplicaSet | OwnerKind::StatefulSet => selector(spec_selector),
+        };
+        self.owners.insert((kind, key), selector);
+    }
+
+    pub fn remove_owner(&mut self, kind: OwnerKind, key: &PodKey) {
+        self.owners.remove(&(kind, key.clone()));
+    }
+
+    /// What pods of the pod's sort have in common: the selectors of the services that select it and of its owner
+    /// (upstream's `DefaultSelector`). Selects everything if there are none.
+    pub fn default_selector(&self, pod: &PodInfo) -> LabelSelector {
+        let first = (pod.namespace().to_owned(), String::new());
+        let services = self.services.range(first..).take_while(|((namespace, _), _)| namespace == pod.namespace());
+        let selecting = services.filter(|(_, own)| own.iter().all(|(key, value)| pod.labels.get(key) == Some(value)));
+        let labels: BTreeMap<&String, &String> = selecting.flat_map(|(_, own)| own).collect();
+        let labels: serde_json::Map<String, Value> =
+            labels.into_iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
+        let mut requirements = LabelSelector::from_map(StringMap::of(&labels)).requirements().to_vec();
+        let owner = pod.controller.as_ref().and_then(|owner| {
+            let key = (pod.namespace().to_owned(), owner.name.clone());
+            self.owners.get(&(OwnerKind::of(owner)?, key))
+        });
+        requirements.extend(owner.into_iter().flat_map(|own| own.requirements().iter().cloned()));
+        LabelSelector::new(requirements)
     }
 }
 

@@ -1,28 +1,31 @@
 //! DaemonSets: one pod on every node that the template chooses.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use quorate_api::name::ObjectKey;
 use quorate_api::selector::LabelSelector;
+use quorate_env::Env;
 use serde_json::{Value, json};
 
-use super::claim::claim;
-use super::nodefit;
-use super::reference;
-use super::revisions::{self, HASH_LABEL};
+use super::revisions::{self, Begun, HASH_LABEL};
+use super::{look_when_available, nodefit, reference};
 use crate::action::{Action, Note, Plan, Target};
 use crate::cache::{Cache, Change};
 use crate::projection::{ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod, Projected};
 use crate::resource::Kind;
-use crate::runner::{Pass, Pure};
+use crate::runner::{Controller, Pass, PassError};
 
+mod failures;
 mod place;
 mod roll;
 #[cfg(test)]
 mod tests;
+
+use failures::Failures;
 
 /// Pods that one pass creates or deletes at most.
 const BURST: usize = 250;
@@ -33,6 +36,8 @@ pub struct Observed {
     pub nodes: Vec<Arc<Node>>,
     pub pods: Vec<Arc<Pod>>,
     pub revisions: Vec<Arc<ControllerRevision>>,
+    /// Nodes whose failed pod is not replaced yet, and how long it takes.
+    pub waits: BTreeMap<String, Duration>,
 }
 
 /// What one node has and may have.
@@ -46,13 +51,41 @@ struct Seat {
     pods: Vec<Arc<Pod>>,
 }
 
-pub fn controller() -> Pure {
-    Pure {
-        name: "daemonset",
-        account: "daemon-set-controller",
-        component: "daemonset-controller",
-        wakes,
-        plan: |pass, key| observe(pass, key).map_or_else(Plan::nothing, |observed| plan(&observed, pass.now)),
+/// Keys are daemon sets.
+#[derive(Debug)]
+pub struct DaemonSets {
+    env: Env,
+    failures: Mutex<Failures>,
+}
+
+pub fn controller(env: &Env) -> DaemonSets {
+    DaemonSets { env: env.clone(), failures: Mutex::default() }
+}
+
+impl Controller for DaemonSets {
+    fn name(&self) -> &'static str {
+        "daemonset"
+    }
+
+    fn account(&self) -> &'static str {
+        "daemon-set-controller"
+    }
+
+    fn component(&self) -> &'static str {
+        "daemonset-controller"
+    }
+
+    fn wakes(&self, cache: &Cache, change: &Change) -> Vec<ObjectKey> {
+        wakes(cache, change)
+    }
+
+    fn pass(&self, pass: Pass, key: ObjectKey) -> BoxFuture<'_, Result<Plan, PassError>> {
+        Box::pin(async move {
+            let Some(mut observed) = observe(&pass, &key) else { return Ok(Plan::nothing()) };
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            observed.waits = failures.waits(&observed.set, &observed.pods, self.env.clock.now());
+            Ok(plan(&observed, pass.now))
+        })
     }
 }
 
@@ -77,7 +110,7 @@ fn wakes(cache: &Cache, change: &Change) -> Vec<ObjectKey> {
 }
 
 fn selector(set: &DaemonSet) -> LabelSelector {
-    LabelSelector::from_json(Some(&set.spec.selector)).unwrap_or_else(|_| LabelSelector::nothing())
+    super::selector_of(&set.spec.selector)
 }
 
 fn observe(pass: &Pass, key: &ObjectKey) -> Option<Observed> {
@@ -87,7 +120,7 @@ fn observe(pass: &Pass, key: &ObjectKey) -> Option<Observed> {
         pod.is_controlled_by(set.uid()) || (pod.controller().is_none() && selector.matches(pod.labels()))
     });
     let revisions = pass.cache.revisions.select(set.namespace(), |_| true);
-    Some(Observed { nodes: pass.cache.nodes.all(), pods, revisions, set })
+    Some(Observed { nodes: pass.cache.nodes.all(), pods, revisions, set, waits: BTreeMap::new() })
 }
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -102,7 +135,6 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
             text: "This daemon set is selecting all pods. A non-empty selector is required.".to_owned(),
         })]);
     }
-    let claim = claim((Kind::DaemonSet, set), &selector, Kind::Pod, &observed.pods);
     let carries = |revision: &ControllerRevision| {
         let hash = revisions::hash_of(revision);
         observed.pods.iter().any(|pod| pod.labels().get(HASH_LABEL).is_some_and(|own| own == hash))
@@ -114,31 +146,25 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         collisions: set.status.collision_count,
         limit: set.spec.revision_history_limit,
     };
-    let history = revisions::keep(&owner, &observed.revisions, carries);
-    let mut plan = Plan::of(claim.actions);
-    plan.actions.extend(history.actions);
-    if history.collides {
-        let next = set.status.collision_count.unwrap_or(0).saturating_add(1);
-        plan.actions.push(Action::merge_status(target(set), json!({"status": {"collisionCount": next}})));
-        return plan;
-    }
-    let seats = seats(observed, &claim.owned);
+    let begun = revisions::begin(&owner, &selector, &observed.pods, &observed.revisions, carries);
+    let Begun { mut plan, pods, history } = match begun {
+        Ok(begun) => begun,
+        Err(plan) => return plan,
+    };
+    let seats = seats(observed, &pods);
     if !set.is_deleting() {
-        plan.actions.extend(place::steps(set, &seats, &history.hash, now));
+        plan.actions.extend(place::steps(observed, &seats, &history.hash, now));
     }
     let status = status(set, &seats, &history.hash, now);
     if status != set.status {
-        plan.actions.push(Action::merge_status(target(set), patch(set, &status)));
+        let target = Target::namespaced(Kind::DaemonSet.resource(), set.namespace(), set.name());
+        plan.actions.push(Action::merge_status(target, patch(set, &status)));
     }
-    let waits = claim.owned.iter().filter_map(|pod| pod.availability(set.spec.min_ready_seconds, now).err()?).min();
-    if let Some(seconds) = waits {
-        plan.look_again_in(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)));
+    look_when_available(&mut plan, &pods, set.spec.min_ready_seconds, now);
+    if let Some(left) = observed.waits.values().min() {
+        plan.look_again_in(*left);
     }
     plan
-}
-
-fn target(set: &DaemonSet) -> Target {
-    Target::namespaced(Kind::DaemonSet.resource(), set.namespace(), set.name())
 }
 
 fn seats(observed: &Observed, pods: &[Arc<Pod>]) -> Vec<Seat> {

@@ -103,7 +103,7 @@ fn woken_by_pod(cache: &Cache, delta: &Delta<Pod>) -> Vec<ObjectKey> {
 }
 
 fn selector(deployment: &Deployment) -> LabelSelector {
-    LabelSelector::from_json(Some(&deployment.spec.selector)).unwrap_or_else(|_| LabelSelector::nothing())
+    super::selector_of(&deployment.spec.selector)
 }
 
 fn observe(pass: &Pass, key: &ObjectKey) -> Option<Observed> {

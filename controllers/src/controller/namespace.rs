@@ -1,6 +1,7 @@
 //! Namespaces on their way out: their content is deleted, pods first, and then the namespace is let go.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -26,10 +27,14 @@ mod tests;
 
 pub const ACCOUNT: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
-/// How often content that takes its time to go is looked at; pods that go wake the namespace sooner.
+/// How soon content is looked at again, at least; pods that go wake the namespace sooner.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Objects of one resource that are counted at most.
-const COUNTED: u32 = 500;
+/// How long whoever holds a finalizer is expected to take (upstream's `finalizerEstimateSeconds`).
+const FINALIZER_SECONDS: u64 = 15;
+/// How soon the API is asked again for what it could not tell.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Objects of one resource that are looked at; the others are counted only.
+const LOOKED_AT: u32 = 500;
 /// Lists on their way at once.
 const LISTS_IN_FLIGHT: usize = 8;
 
@@ -40,6 +45,8 @@ pub struct Content {
     pub remaining: usize,
     /// Finalizer → how many objects wait for it.
     pub finalizers: BTreeMap<String, usize>,
+    /// In how many seconds it may be gone, as far as its objects tell.
+    pub estimate: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -54,7 +61,14 @@ pub struct Observed {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Listed {
+    metadata: ListMetadata,
     items: Vec<ListedItem>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMetadata {
+    remaining_item_count: usize,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,13 +78,18 @@ struct ListedItem {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ListedMetadata {
     finalizers: Vec<String>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: u64,
 }
 
 pub struct NamespaceController {
     client: kube::Client,
+    /// What each ending namespace still had when it was last looked at. Nothing new can come into it, so until that is
+    /// gone nothing else has to be listed.
+    left: Mutex<BTreeMap<String, Vec<ResourceType>>>,
 }
 
 impl std::fmt::Debug for NamespaceController {
@@ -100,7 +119,10 @@ impl Controller for NamespaceController {
 
     fn pass(&self, pass: Pass, key: ObjectKey) -> BoxFuture<'_, Result<Plan, PassError>> {
         Box::pin(async move {
-            let Some(namespace) = pass.cache.namespaces.get(&key) else { return Ok(Plan::nothing()) };
+            let Some(namespace) = pass.cache.namespaces.get(&key) else {
+                self.left().remove(&key.name);
+                return Ok(Plan::nothing());
+            };
             let held = namespace.spec.finalizers.iter().any(|own| own == FINALIZER);
             if !namespace.is_deleting() || !held {
                 return Ok(Plan::nothing());
@@ -120,20 +142,39 @@ impl Controller for NamespaceController {
 
 impl NamespaceController {
     pub fn new(client: kube::Client) -> Self {
-        Self { client }
+        Self { client, left: Mutex::default() }
     }
 
+    fn left(&self) -> MutexGuard<'_, BTreeMap<String, Vec<ResourceType>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is left of what was there last; once that is nothing, everything there could be.
     async fn observe(&self, namespace: &str) -> Observed {
+        let left = self.left().get(namespace).cloned().unwrap_or_default();
+        let mut observed = self.count_all(left, namespace).await;
+        if observed.contents.is_empty() && observed.content_failure.is_none() {
+            observed = match discover(&self.client).await {
+                Ok(found) => {
+                    let found =
+                        found.into_iter().filter(|own| own.resource.namespaced && own.listable && own.deletable);
+                    self.count_all(found.map(|own| own.resource).collect(), namespace).await
+                }
+                Err(error) => Observed { discovery_failure: Some(error.to_string()), ..Observed::default() },
+            };
+        }
+        let resources = observed.contents.iter().map(|content| content.resource.clone()).collect();
+        if observed.content_failure.is_none() {
+            self.left().insert(namespace.to_owned(), resources);
+        } else {
+            self.left().remove(namespace);
+        }
+        observed
+    }
+
+    async fn count_all(&self, resources: Vec<ResourceType>, namespace: &str) -> Observed {
         let mut observed = Observed::default();
-        let resources = match discover(&self.client).await {
-            Ok(found) => found,
-            Err(error) => {
-                observed.discovery_failure = Some(error.to_string());
-                return observed;
-            }
-        };
-        let wanted = resources.into_iter().filter(|own| own.resource.namespaced && own.listable && own.deletable);
-        let counted = wanted.map(|own| self.count(own.resource, namespace));
+        let counted = resources.into_iter().map(|resource| self.count(resource, namespace));
         let mut counts = futures::stream::iter(counted).buffered(LISTS_IN_FLIGHT);
         while let Some(count) = counts.next().await {
             match count {
@@ -146,7 +187,8 @@ impl NamespaceController {
     }
 
     async fn count(&self, resource: ResourceType, namespace: &str) -> Result<Content, PassError> {
-        let request = Request::new(resource.path(Some(namespace))).list_metadata(&ListParams::default().limit(COUNTED));
+        let request =
+            Request::new(resource.path(Some(namespace))).list_metadata(&ListParams::default().limit(LOOKED_AT));
         let request = request.map_err(|error| PassError(error.to_string()))?;
         let listed: Listed = match self.client.request(request).await {
             Ok(listed) => listed,
@@ -158,8 +200,20 @@ impl NamespaceController {
         for finalizer in listed.items.iter().flat_map(|item| &item.metadata.finalizers) {
             *finalizers.entry(finalizer.clone()).or_default() += 1;
         }
-        Ok(Content { resource, remaining: listed.items.len(), finalizers })
+        let estimate = estimate(&listed);
+        let remaining = listed.items.len() + listed.metadata.remaining_item_count;
+        Ok(Content { resource, remaining, finalizers, estimate })
     }
+}
+
+/// Objects that are not marked yet are about to be; those that are go with their grace, or when their finalizers do.
+fn estimate(listed: &Listed) -> u64 {
+    let each = |item: &ListedItem| {
+        let held = if item.metadata.finalizers.is_empty() { 0 } else { FINALIZER_SECONDS };
+        let marked = item.metadata.deletion_timestamp.is_some();
+        if marked { held.max(item.metadata.deletion_grace_period_seconds) } else { 0 }
+    };
+    listed.items.iter().map(each).min().unwrap_or(0)
 }
 
 /// Nothing if the namespace is empty, and known to be.
@@ -185,7 +239,10 @@ pub fn plan(namespace: &Namespace, observed: &Observed, now: Timestamp) -> Optio
         return None;
     }
     let mut plan = Plan::of(actions);
-    plan.look_again_in(LOOK_AGAIN);
+    // As upstream: after half the time that the slowest may take.
+    let slowest = observed.contents.iter().map(|content| content.estimate).max().unwrap_or(0);
+    let wait = LOOK_AGAIN + Duration::from_secs(slowest / 2);
+    plan.look_again_in(if unknown { wait.max(ASK_AGAIN) } else { wait });
     Some(plan)
 }
 

@@ -1,7 +1,7 @@
 //! Nodes that fall silent: their conditions become Unknown, taints say so, and their pods no longer count as ready.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -18,8 +18,10 @@ use crate::runner::{Controller, Pass, PassError};
 mod plan;
 #[cfg(test)]
 mod tests;
+mod zones;
 
 pub use plan::plan;
+use zones::{Eviction, Zones};
 
 /// Where nodes keep their heartbeats.
 const LEASES: &str = "kube-node-lease";
@@ -35,8 +37,10 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     /// How long its grace lasts yet; `None` once it is over.
     pub grace_left: Option<Duration>,
-    /// No node of the cluster is ready: the trouble is more likely ours than theirs.
-    pub all_silent: bool,
+    /// Its pods may be evicted, if it is not ready.
+    pub evict: bool,
+    /// When that may be so, if it is a matter of time.
+    pub evict_after: Option<Duration>,
 }
 
 /// A node's last sign of life. Only that it changed counts, not the time in it: clocks differ.
@@ -59,6 +63,7 @@ pub struct NodeLifecycle {
     grace: Duration,
     env: Env,
     health: Mutex<BTreeMap<String, Health>>,
+    zones: Mutex<Zones>,
 }
 
 impl Controller for NodeLifecycle {
@@ -88,17 +93,19 @@ impl Controller for NodeLifecycle {
     fn pass(&self, pass: Pass, key: ObjectKey) -> BoxFuture<'_, Result<Plan, PassError>> {
         Box::pin(async move {
             let Some(node) = pass.cache.nodes.get(&key) else {
-                self.health.lock().unwrap_or_else(PoisonError::into_inner).remove(&key.name);
+                lock(&self.health).remove(&key.name);
+                lock(&self.zones).settle(&key.name);
                 return Ok(Plan::nothing());
             };
             let lease = pass.cache.leases.find(LEASES, &key.name);
             let grace_left = self.grace_left(&node, lease.as_deref());
-            let silent = |node: &Arc<Node>| !is_ready(node);
-            let all_silent = pass.cache.nodes.all().iter().all(silent);
-            let all = pass.cache.pods.all();
             let troubled = grace_left.is_none() || !is_ready(&node);
-            let pods = all.into_iter().filter(|pod| troubled && pod.spec.node_name == key.name).collect();
-            Ok(plan(&Observed { node, pods, grace_left, all_silent }, pass.now))
+            let all = if troubled { pass.cache.pods.all() } else { Vec::new() };
+            let pods = all.into_iter().filter(|pod| pod.spec.node_name == key.name).collect();
+            let eviction = self.eviction(&node, &pass.cache);
+            let evict_after = if let Eviction::After(left) = eviction { Some(left) } else { None };
+            let evict = eviction == Eviction::Allowed;
+            Ok(plan(&Observed { node, pods, grace_left, evict, evict_after }, pass.now))
         })
     }
 }
@@ -107,9 +114,31 @@ fn is_ready(node: &Node) -> bool {
     condition(&node.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl NodeLifecycle {
     pub fn new(grace: Duration, env: Env) -> Self {
-        Self { grace, env, health: Mutex::default() }
+        Self { grace, env, health: Mutex::default(), zones: Mutex::default() }
+    }
+
+    fn eviction(&self, node: &Node, cache: &Cache) -> Eviction {
+        let mut zones = lock(&self.zones);
+        if is_ready(node) {
+            zones.settle(node.name());
+            return Eviction::Held;
+        }
+        let all = cache.nodes.all();
+        // With every node silent the trouble is more likely ours than theirs.
+        if !all.iter().any(|node| is_ready(node)) {
+            return Eviction::Held;
+        }
+        if plan::is_given_up(node) {
+            zones.settle(node.name());
+            return Eviction::Allowed;
+        }
+        zones.eviction(node, &all, self.env.clock.now())
     }
 
     fn grace_left(&self, node: &Node, lease: Option<&Lease>) -> Option<Duration> {
@@ -122,7 +151,7 @@ impl NodeLifecycle {
             reported: ready.filter(|_| !own).map(|ready| ready.status.clone()),
         };
         let now = self.env.clock.now();
-        let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.health);
         let health = all.entry(node.name().to_owned()).or_insert_with(|| Health { pulse: pulse.clone(), since: now });
         let revived = pulse.reported.is_some() && health.pulse.reported != pulse.reported;
         if health.pulse.renewed != pulse.renewed || health.pulse.heartbeat != pulse.heartbeat || revived {

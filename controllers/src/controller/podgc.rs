@@ -1,7 +1,8 @@
-//! Pods that nobody else can end: those of nodes that no longer exist, and those deleted before they were placed.
+//! Pods that nobody else ends: those of nodes that no longer exist, those deleted before they were placed, and finished
+//! ones when there are too many.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -20,12 +21,22 @@ use crate::runner::{Controller, Pass, PassError};
 const QUARANTINE: Duration = Duration::from_secs(40);
 /// Missing nodes that are remembered.
 const REMEMBERED: usize = 4096;
+/// Finished pods that may stay (upstream's `--terminated-pod-gc-threshold`).
+pub const TERMINATED_LIMIT: usize = 12_500;
+/// How often finished pods are counted at most.
+const COUNT_PERIOD: Duration = Duration::from_secs(20);
+/// Finished pods that one pass deletes at most.
+const BURST: usize = 500;
+/// The key under which finished pods are counted. No pod has it: pods have a namespace.
+const FINISHED: &str = "finished";
 
-/// Keys are pods.
-#[derive(Debug, Default)]
+/// Keys are pods, and one for all that have finished.
+#[derive(Debug)]
 pub struct PodCollector {
+    terminated_limit: usize,
     /// Since when each node has been missing.
     missing: Mutex<BTreeMap<String, Timestamp>>,
+    counted: Mutex<Option<Timestamp>>,
 }
 
 impl Controller for PodCollector {
@@ -47,7 +58,10 @@ impl Controller for PodCollector {
                         cache.nodes.get(&ObjectKey::cluster(&pod.spec.node_name)).is_none()
                     }
                 };
-                delta.new.as_ref().filter(|pod| homeless(pod)).map(|pod| pod.key()).into_iter().collect()
+                let finished = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|pod| pod.is_finished());
+                let counts = finished(&delta.new) && !finished(&delta.old);
+                let one = delta.new.as_ref().filter(|pod| homeless(pod)).map(|pod| pod.key());
+                one.into_iter().chain(counts.then(|| ObjectKey::cluster(FINISHED))).collect()
             }
             Change::Node(delta) if delta.new.is_none() => {
                 let pods = cache.pods.all();
@@ -59,6 +73,9 @@ impl Controller for PodCollector {
 
     fn pass(&self, pass: Pass, key: ObjectKey) -> BoxFuture<'_, Result<Plan, PassError>> {
         Box::pin(async move {
+            if key.namespace.is_none() {
+                return Ok(self.count(&pass));
+            }
             let Some(pod) = pass.cache.pods.get(&key) else { return Ok(Plan::nothing()) };
             let node = &pod.spec.node_name;
             let missing = !node.is_empty() && pass.cache.nodes.get(&ObjectKey::cluster(node)).is_none();
@@ -69,6 +86,20 @@ impl Controller for PodCollector {
 }
 
 impl PodCollector {
+    pub fn new(terminated_limit: usize) -> Self {
+        Self { terminated_limit, missing: Mutex::default(), counted: Mutex::default() }
+    }
+
+    fn count(&self, pass: &Pass) -> Plan {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = counted.map(|at| Duration::try_from(pass.now.duration_since(at)).unwrap_or_default());
+        if let Some(left) = since.and_then(|since| COUNT_PERIOD.checked_sub(since)).filter(|left| !left.is_zero()) {
+            return Plan { actions: Vec::new(), look_again: Some(left) };
+        }
+        *counted = Some(pass.now);
+        surplus(pass.cache.pods.all(), self.terminated_limit)
+    }
+
     fn missing_since(&self, node: &str, missing: bool, now: Timestamp) -> Option<Timestamp> {
         let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         if !missing {
@@ -80,6 +111,24 @@ impl PodCollector {
         }
         Some(*all.entry(node.to_owned()).or_insert(now))
     }
+}
+
+/// The finished pods beyond the limit: evicted ones go first, then the oldest.
+fn surplus(pods: Vec<Arc<Pod>>, limit: usize) -> Plan {
+    let mut finished: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| pod.is_finished()).collect();
+    let surplus = finished.len().saturating_sub(limit);
+    let evicted = |pod: &Pod| pod.status.phase == "Failed" && pod.status.reason == "Evicted";
+    finished.sort_by_cached_key(|pod| (!evicted(pod), pod.created(), pod.name().to_owned()));
+    let going = finished.iter().take(surplus.min(BURST));
+    let actions = going.map(|pod| {
+        let target = Target::namespaced(Kind::Pod.resource(), pod.namespace(), pod.name());
+        Action::Delete(Delete { grace_seconds: Some(0), ..Delete::of(target, Some(pod.uid().to_owned())) })
+    });
+    let mut plan = Plan::of(actions.collect());
+    if surplus > BURST {
+        plan.look_again_in(COUNT_PERIOD);
+    }
+    plan
 }
 
 fn plan(pod: &Pod, node_missing_since: Option<Timestamp>, now: Timestamp) -> Plan {
@@ -140,5 +189,48 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(plan(&pod("", false), None, now), Plan::nothing());
         assert!(matches!(plan(&pod("", true), None, now).actions[..], [Action::Delete(_)]));
+    }
+
+    fn finished(name: &str, created: &str, reason: &str) -> Arc<Pod> {
+        let metadata = json!({"name": name, "namespace": "a", "uid": name, "creationTimestamp": created});
+        let status = json!({"phase": "Failed", "reason": reason});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap())
+    }
+
+    #[test]
+    fn finished_pods_beyond_the_limit_go_evicted_and_old_ones_first() {
+        let pods = vec![
+            finished("old", "2026-01-01T00:00:00Z", ""),
+            finished("older", "2025-01-01T00:00:00Z", ""),
+            finished("evicted", "2026-01-02T00:00:00Z", "Evicted"),
+            Arc::new(pod("n", false)),
+        ];
+        assert_eq!(surplus(pods.clone(), 3), Plan::nothing());
+        let gone = |limit: usize| -> Vec<String> {
+            let actions = surplus(pods.clone(), limit).actions.into_iter();
+            let names =
+                actions.filter_map(|own| if let Action::Delete(own) = own { Some(own.target.name) } else { None });
+            names.collect()
+        };
+        assert_eq!((gone(2), gone(1)), (vec!["evicted".to_owned()], vec!["evicted".to_owned(), "older".to_owned()]));
+    }
+
+    #[test]
+    fn finished_pods_are_counted_now_and_then() {
+        let collector = PodCollector::new(1);
+        let cache = Arc::new(Cache::default());
+        for name in ["x", "y"] {
+            cache.pods.put(finished(name, "2026-01-01T00:00:00Z", "").as_ref().clone());
+        }
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let pass = |after: Duration| Pass {
+            cache: Arc::clone(&cache),
+            now: start.saturating_add(after).unwrap(),
+            last_failure: None,
+        };
+        assert_eq!(collector.count(&pass(Duration::ZERO)).actions.len(), 1);
+        let again = collector.count(&pass(Duration::from_secs(5)));
+        assert_eq!((again.actions.len(), again.look_again), (0, Some(Duration::from_secs(15))));
+        assert_eq!(collector.count(&pass(COUNT_PERIOD)).actions.len(), 1);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -101,7 +100,7 @@ fn from_replica_set(set: &ReplicaSet) -> Replicated {
         metadata: set.metadata.clone(),
         replicas: set.replicas(),
         min_ready_seconds: set.spec.min_ready_seconds,
-        selector: LabelSelector::from_json(Some(&set.spec.selector)).unwrap_or_else(|_| LabelSelector::nothing()),
+        selector: super::selector_of(&set.spec.selector),
         template: set.spec.template.clone(),
         status: set.status.clone(),
     }
@@ -176,10 +175,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if status != owner.status {
         plan.actions.push(Action::merge_status(owner.target(), status::patch(owner, &status)));
     }
-    let soonest = claim.owned.iter().filter_map(|pod| pod.availability(owner.min_ready_seconds, now).err()?).min();
-    if let Some(seconds) = soonest {
-        plan.look_again_in(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)));
-    }
+    super::look_when_available(&mut plan, &claim.owned, owner.min_ready_seconds, now);
     plan
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use quorate_api::selector::LabelSelector;
 use serde_json::{Value, json};
 
+use super::claim::claim;
 use super::{controller_reference, string_map};
-use crate::action::{Action, Create, Delete, Target};
-use crate::projection::{ControllerRevision, Projected};
+use crate::action::{Action, Create, Delete, Plan, Target};
+use crate::projection::{ControllerRevision, Pod, Projected};
 use crate::resource::Kind;
 
 /// On pods: the revision they were made from.
@@ -54,6 +56,38 @@ pub fn template_of(revision: &ControllerRevision) -> Value {
 
 pub fn hash_of(revision: &ControllerRevision) -> &str {
     revision.labels().get(REVISION_HASH_LABEL).map_or("", String::as_str)
+}
+
+/// What every pass of such a workload begins with.
+#[derive(Debug)]
+pub struct Begun {
+    /// Adoptions, releases, and the history brought up to date.
+    pub plan: Plan,
+    /// The pods that are the owner's.
+    pub pods: Vec<Arc<Pod>>,
+    pub history: History,
+}
+
+/// Claims the pods and keeps the history; the plan alone if the new revision's name is taken by another template: then
+/// the collision is counted, and the next pass goes on under another name.
+pub fn begin<O: Projected>(
+    owner: &Owner<'_, O>,
+    selector: &LabelSelector,
+    pods: &[Arc<Pod>],
+    revisions: &[Arc<ControllerRevision>],
+    in_use: impl Fn(&ControllerRevision) -> bool,
+) -> Result<Begun, Plan> {
+    let claim = claim((owner.kind, owner.object), selector, Kind::Pod, pods);
+    let mut history = keep(owner, revisions, in_use);
+    let mut plan = Plan::of(claim.actions);
+    plan.actions.append(&mut history.actions);
+    if history.collides {
+        let next = owner.collisions.unwrap_or(0).saturating_add(1);
+        let target = Target::namespaced(owner.kind.resource(), owner.object.namespace(), owner.object.name());
+        plan.actions.push(Action::merge_status(target, json!({"status": {"collisionCount": next}})));
+        return Err(plan);
+    }
+    Ok(Begun { plan, pods: claim.owned, history })
 }
 
 /// `in_use` says whether pods still carry a revision's hash or its name is in a status.

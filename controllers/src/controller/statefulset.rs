@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use quorate_api::name::ObjectKey;
 use quorate_api::selector::LabelSelector;
 use serde_json::{Value, json};
 
-use super::claim::claim;
-use super::owners_of;
-use super::revisions::{self, HASH_LABEL};
+use super::revisions::{self, Begun, HASH_LABEL};
+use super::{look_when_available, owners_of};
 use crate::action::{Action, Plan, Target};
 use crate::cache::{Cache, Change};
 use crate::projection::{ControllerRevision, Pod, Projected, StatefulSet, StatefulSetStatus};
@@ -76,7 +74,7 @@ fn wakes(cache: &Cache, change: &Change) -> Vec<ObjectKey> {
 }
 
 fn selector(set: &StatefulSet) -> LabelSelector {
-    LabelSelector::from_json(Some(&set.spec.selector)).unwrap_or_else(|_| LabelSelector::nothing())
+    super::selector_of(&set.spec.selector)
 }
 
 fn observe(pass: &Pass, key: &ObjectKey) -> Option<Observed> {
@@ -94,7 +92,6 @@ fn observe(pass: &Pass, key: &ObjectKey) -> Option<Observed> {
 
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let set = observed.set.as_ref();
-    let claim = claim((Kind::StatefulSet, set), &selector(set), Kind::Pod, &observed.pods);
     let in_use = |revision: &ControllerRevision| {
         let name = revision.name();
         let carried = |pod: &Arc<Pod>| pod.labels().get(HASH_LABEL).is_some_and(|own| own == name);
@@ -107,32 +104,22 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         collisions: set.status.collision_count,
         limit: set.spec.revision_history_limit,
     };
-    let history = revisions::keep(&owner, &observed.revisions, in_use);
-    let mut plan = Plan::of(claim.actions);
-    plan.actions.extend(history.actions);
-    if history.collides {
-        let next = set.status.collision_count.unwrap_or(0).saturating_add(1);
-        plan.actions.push(Action::merge_status(target(set), json!({"status": {"collisionCount": next}})));
-        return plan;
-    }
-    let row = Row::new(observed, history.name, claim.owned, now);
+    let begun = revisions::begin(&owner, &selector(set), &observed.pods, &observed.revisions, in_use);
+    let Begun { mut plan, pods, history } = match begun {
+        Ok(begun) => begun,
+        Err(plan) => return plan,
+    };
+    let row = Row::new(observed, history.name, pods, now);
     if !set.is_deleting() {
         plan.actions.extend(order::steps(&row));
     }
     let status = status(&row);
     if status != set.status {
-        plan.actions.push(Action::merge_status(target(set), patch(set, &status)));
+        let target = Target::namespaced(Kind::StatefulSet.resource(), set.namespace(), set.name());
+        plan.actions.push(Action::merge_status(target, patch(set, &status)));
     }
-    let pods = row.seats.iter().flatten();
-    let waits = pods.filter_map(|pod| pod.availability(set.spec.min_ready_seconds, now).err()?).min();
-    if let Some(seconds) = waits {
-        plan.look_again_in(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)));
-    }
+    look_when_available(&mut plan, row.seats.iter().flatten(), set.spec.min_ready_seconds, now);
     plan
-}
-
-fn target(set: &StatefulSet) -> Target {
-    Target::namespaced(Kind::StatefulSet.resource(), set.namespace(), set.name())
 }
 
 impl<'a> Row<'a> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +87,23 @@ pub struct ConfigMap {
     pub data: BTreeMap<String, String>,
 }
 
+/// A bootstrap token, without what it opens.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Secret {
+    pub metadata: ObjectMeta,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub data: SecretData,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SecretData {
+    pub expiration: Option<ByteString>,
+}
+
+projected!(Secret, NamespaceResourceScope);
 projected!(Node, ClusterResourceScope);
 projected!(Lease, NamespaceResourceScope);
 projected!(Namespace, ClusterResourceScope);
@@ -95,5 +113,14 @@ projected!(ConfigMap, NamespaceResourceScope);
 impl Node {
     pub fn zone(&self) -> Option<&String> {
         self.metadata.labels.as_ref().and_then(|labels| labels.get("topology.kubernetes.io/zone"))
+    }
+
+    /// Region and zone: where nodes fail together.
+    pub fn failure_domain(&self) -> (String, String) {
+        let label = |key: &str| self.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
+        (
+            label("topology.kubernetes.io/region").unwrap_or_default(),
+            label("topology.kubernetes.io/zone").unwrap_or_default(),
+        )
     }
 }

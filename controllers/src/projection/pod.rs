@@ -55,6 +55,7 @@ pub struct Toleration {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
     pub phase: String,
+    pub reason: String,
     #[serde(rename = "podIP")]
     pub pod_ip: String,
     #[serde(rename = "podIPs")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -24,6 +25,10 @@ pub(crate) struct Fake {
     changed: Arc<watch::Sender<u64>>,
     /// Plurals whose watches say nothing for now.
     held: Arc<Mutex<BTreeSet<String>>>,
+    /// Plurals whose next creation is carried out, but answered with 504.
+    unanswered: Arc<Mutex<BTreeSet<String>>>,
+    /// Collections that were read so far.
+    lists: Arc<AtomicUsize>,
 }
 
 impl Fake {
@@ -54,6 +59,20 @@ impl Fake {
 
     pub(crate) fn hold(&self, plural: &str) {
         self.held.lock().unwrap().insert(plural.to_owned());
+    }
+
+    /// The next creation of this plural is carried out, but not answered.
+    pub(crate) fn lose_answer(&self, plural: &str) {
+        self.unanswered.lock().unwrap().insert(plural.to_owned());
+    }
+
+    /// Whether an answer asked for by [`Self::lose_answer`] was lost.
+    pub(crate) fn answer_is_lost(&self, plural: &str) -> bool {
+        !self.unanswered.lock().unwrap().contains(plural)
+    }
+
+    pub(crate) fn lists(&self) -> usize {
+        self.lists.load(Ordering::Relaxed)
     }
 
     pub(crate) fn release(&self, plural: &str) {
@@ -95,8 +114,13 @@ impl Fake {
             return self.watch(place.address, query);
         }
         let content_type = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if parts.method == Method::GET && place.address.name.is_empty() {
+            self.lists.fetch_add(1, Ordering::Relaxed);
+        }
         let outcome = self.act(|world| perform(world, &parts.method, &place, content_type, body));
+        let lost = parts.method == Method::POST && self.unanswered.lock().unwrap().remove(&place.address.plural);
         match outcome {
+            Ok(_) if lost => plain(504, &status((504, "Timeout", "the fate is unknown".to_owned()))),
             Ok(value) => plain(200, &value),
             Err(refusal) => plain(refusal.0, &status(refusal)),
         }

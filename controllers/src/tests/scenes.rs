@@ -41,11 +41,68 @@ async fn a_lagging_watch_never_creates_twice() {
         );
         tokio::task::yield_now().await;
     }
+    // However long it takes.
+    quorate_env::Clock::real().sleep(std::time::Duration::from_secs(300)).await;
+    assert_eq!(count(&cluster.fake.snapshot(), "pods"), 3);
     cluster.fake.release("pods");
     cluster.fake.until("the status", |world| world.list("replicasets")[0]["status"]["replicas"] == 3).await;
     let made =
         cluster.fake.world().log.iter().filter(|own| own.address.plural == "pods" && own.kind == "ADDED").count();
     assert_eq!(made, 3);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_lost_creates_nothing_twice() {
+    let cluster = Cluster::start();
+    let owner = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template("nginx:1")},
+    });
+    cluster.fake.until("the account", |world| count(world, "serviceaccounts") == 1).await;
+    // Nothing shows what was made, and nothing says so.
+    cluster.fake.hold("pods");
+    cluster.fake.lose_answer("pods");
+    cluster.create("apps", "replicasets", owner);
+    let fake = cluster.fake.clone();
+    cluster
+        .fake
+        .until("a pod without an answer", |world| count(world, "pods") > 0 && fake.answer_is_lost("pods"))
+        .await;
+    quorate_env::Clock::real().sleep(std::time::Duration::from_secs(60)).await;
+    cluster.fake.release("pods");
+    cluster.fake.until("the status", |world| world.list("replicasets")[0]["status"]["replicas"] == 3).await;
+    let world = cluster.fake.snapshot();
+    assert_eq!(world.log.iter().filter(|own| own.address.plural == "pods" && own.kind == "ADDED").count(), 3);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_namespace_costs_little() {
+    let cluster = Cluster::start();
+    cluster
+        .fake
+        .until("the gifts", |world| count(world, "configmaps") == 1 && count(world, "serviceaccounts") == 1)
+        .await;
+    let held = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.org/hold"]},
+    });
+    cluster.create("", "configmaps", held);
+    cluster.fake.act(|world| world.delete(&Address::new("", "namespaces", "", "a"), &json!({})).unwrap());
+    cluster
+        .fake
+        .until("all but the held one gone", |world| {
+            count(world, "configmaps") == 1 && count(world, "serviceaccounts") == 0
+        })
+        .await;
+    quorate_env::Clock::real().sleep(std::time::Duration::from_secs(20)).await;
+    let before = cluster.fake.lists();
+    quorate_env::Clock::real().sleep(std::time::Duration::from_secs(80)).await;
+    let lists = cluster.fake.lists() - before;
+    assert!((5..=20).contains(&lists), "{lists} lists");
+    let release = json!({"metadata": {"finalizers": null}});
+    cluster.patch("", "configmaps", "held", "", &release);
+    cluster.fake.until("the namespace gone", |world| count(world, "namespaces") == 0).await;
     cluster.stop().await;
 }
 

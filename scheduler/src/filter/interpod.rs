@@ -1,69 +1,100 @@
 //! Required pod affinity and anti-affinity, in both directions: the pod's own terms, and those of pods that stand.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-use super::Reasons;
-use crate::matching::label_selector_matches;
+use super::{Refusal, Situation};
+use crate::constraint::Term;
+use crate::node::NodeInfo;
 use crate::pod::PodInfo;
 use crate::view::{NodeState, View};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+/// Topology key → its value → how many pods.
+type Domains = BTreeMap<String, BTreeMap<String, i64>>;
 
-pub(super) fn judge(view: &View, pod: &PodInfo, state: &NodeState) -> Reasons {
-    let objection = if !affinity_holds(view, pod, state) {
-        Some("node(s) didn't match pod affinity rules")
-    } else if pod.list(&["affinity", "podAntiAffinity", REQUIRED]).iter().any(|t| shares_domain(view, pod, state, t)) {
-        Some("node(s) didn't match pod anti-affinity rules")
-    } else if standing_pods_object(view, pod, state) {
-        Some("node(s) didn't satisfy existing pods anti-affinity rules")
-    } else {
-        None
-    };
-    objection.map(str::to_owned).into_iter().collect()
+/// Pods that matter to the pod, by the domains they stand in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Neighbours {
+    /// Those that all of the pod's affinity terms select.
+    wanted: Domains,
+    /// Those that one of its anti-affinity terms selects.
+    shunned: Domains,
+    /// Those whose own anti-affinity selects the pod.
+    shunning: Domains,
 }
 
-/// Every affinity term has a match in the node's domain; the first pod of a group that selects itself may stand alone.
-fn affinity_holds(view: &View, pod: &PodInfo, state: &NodeState) -> bool {
-    let terms = pod.list(&["affinity", "podAffinity", REQUIRED]);
-    if terms.iter().all(|term| shares_domain(view, pod, state, term)) {
-        return true;
+pub(super) fn judge(situation: &Situation<'_>, state: &NodeState) -> Option<Refusal> {
+    let (neighbours, affinity) = (&situation.neighbours, &situation.pod.affinity);
+    if !neighbours.affinity_holds(situation, &state.node) {
+        return Some(Refusal::lasting("node(s) didn't match pod affinity rules"));
     }
-    let has_keys = terms.iter().all(|term| state.node.labels.contains_key(topology_key(term)));
-    let nobody_matches =
-        view.nodes().all(|other| other.pods.values().all(|p| !terms.iter().any(|t| term_selects(t, pod, p))));
-    has_keys && nobody_matches && terms.iter().all(|term| term_selects(term, pod, pod))
+    if affinity.required_anti.iter().any(|term| here(&neighbours.shunned, &state.node, &term.topology_key)) {
+        return Some(Refusal::removable("node(s) didn't match pod anti-affinity rules"));
+    }
+    let shunned = neighbours.shunning.keys().any(|key| here(&neighbours.shunning, &state.node, key));
+    shunned.then(|| Refusal::removable("node(s) didn't satisfy existing pods anti-affinity rules"))
 }
 
-fn topology_key(term: &Value) -> &str {
-    term.get("topologyKey").and_then(Value::as_str).unwrap_or_default()
+fn here(domains: &Domains, node: &NodeInfo, key: &str) -> bool {
+    let count = || domains.get(key)?.get(node.labels.get(key)?).copied();
+    count().is_some_and(|count| count > 0)
 }
 
-/// Whether a pod that the term of `owner` selects stands in the same domain as `state`.
-fn shares_domain(view: &View, owner: &PodInfo, state: &NodeState, term: &Value) -> bool {
-    let key = topology_key(term);
-    let Some(domain) = state.node.labels.get(key) else { return false };
-    let mut same = view.nodes().filter(|other| other.node.labels.get(key) == Some(domain));
-    same.any(|other| other.pods.values().any(|pod| term_selects(term, owner, pod)))
+fn add(domains: &mut Domains, node: &NodeInfo, key: &str, delta: i64) {
+    if let Some(value) = node.labels.get(key) {
+        *domains.entry(key.to_owned()).or_default().entry(value.clone()).or_default() += delta;
+    }
 }
 
-fn term_selects(term: &Value, owner: &PodInfo, pod: &PodInfo) -> bool {
-    let named = term.get("namespaces").and_then(Value::as_array).filter(|names| !names.is_empty());
-    let everywhere = term.get("namespaceSelector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty);
-    let namespace_fits = match named {
-        Some(names) => names.iter().any(|name| name.as_str() == Some(pod.namespace())),
-        None => owner.namespace() == pod.namespace(),
-    };
-    (namespace_fits || everywhere) && label_selector_matches(term.get("labelSelector"), &pod.labels)
+impl Neighbours {
+    pub(super) fn of(view: &View, pod: &PodInfo) -> Self {
+        let mut neighbours = Self::default();
+        if pod.affinity.required.is_empty() && pod.affinity.required_anti.is_empty() {
+            for (standing, node) in view.affine_pods() {
+                neighbours.count(view, pod, standing, node, 1);
+            }
+            return neighbours;
+        }
+        for state in view.nodes() {
+            for standing in state.pods.values() {
+                neighbours.count(view, pod, standing, &state.node, 1);
+            }
+        }
+        neighbours
+    }
+
+    /// Counts a pod that stands on `node` in (1) or out (-1).
+    pub(super) fn count(&mut self, view: &View, pod: &PodInfo, standing: &PodInfo, node: &NodeInfo, delta: i64) {
+        let labels = view.namespace_labels(standing.namespace());
+        if selected_by_all(&pod.affinity.required, standing, labels) {
+            for term in &pod.affinity.required {
+                add(&mut self.wanted, node, &term.topology_key, delta);
+            }
+        }
+        for term in pod.affinity.required_anti.iter().filter(|term| term.selects(standing, labels)) {
+            add(&mut self.shunned, node, &term.topology_key, delta);
+        }
+        let own_labels = view.namespace_labels(pod.namespace());
+        for term in standing.affinity.required_anti.iter().filter(|term| term.selects(pod, own_labels)) {
+            add(&mut self.shunning, node, &term.topology_key, delta);
+        }
+    }
+
+    /// Every affinity term has a match in the node's domain; the first pod of a group that selects itself may stand
+    /// alone.
+    fn affinity_holds(&self, situation: &Situation<'_>, node: &NodeInfo) -> bool {
+        let (pod, terms) = (situation.pod, &situation.pod.affinity.required);
+        if !terms.iter().all(|term| node.labels.contains_key(&term.topology_key)) {
+            return false;
+        }
+        if terms.iter().all(|term| here(&self.wanted, node, &term.topology_key)) {
+            return true;
+        }
+        let nobody = self.wanted.values().flat_map(BTreeMap::values).all(|count| *count == 0);
+        nobody && selected_by_all(terms, pod, situation.view.namespace_labels(pod.namespace()))
+    }
 }
 
-fn standing_pods_object(view: &View, pod: &PodInfo, state: &NodeState) -> bool {
-    view.nodes().any(|other| {
-        other.pods.values().any(|standing| {
-            standing.list(&["affinity", "podAntiAffinity", REQUIRED]).iter().any(|term| {
-                let (here, there) =
-                    (state.node.labels.get(topology_key(term)), other.node.labels.get(topology_key(term)));
-                here.is_some() && here == there && term_selects(term, standing, pod)
-            })
-        })
-    })
+/// Not by none of them: no terms select nobody.
+fn selected_by_all(terms: &[Term], pod: &PodInfo, namespace_labels: &BTreeMap<String, String>) -> bool {
+    !terms.is_empty() && terms.iter().all(|term| term.selects(pod, namespace_labels))
 }

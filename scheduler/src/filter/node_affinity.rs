@@ -1,26 +1,18 @@
 //! The node selector and the required node affinity.
 
-use serde_json::Value;
+use quorate_api::placement::chooses_node;
 
-use super::Reasons;
-use crate::matching::node_term_matches;
+use super::{Refusal, Situation};
 use crate::node::NodeInfo;
-use crate::pod::{PodInfo, string_map};
-use crate::view::{NodeState, View};
+use crate::pod::PodInfo;
+use crate::view::NodeState;
 
-const REQUIRED: [&str; 3] = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
-
-pub(super) fn judge(_view: &View, pod: &PodInfo, state: &NodeState) -> Reasons {
-    if matches(pod, &state.node) {
-        return Reasons::new();
-    }
-    vec!["node(s) didn't match Pod's node affinity/selector".to_owned()]
+pub(super) fn judge(situation: &Situation<'_>, state: &NodeState) -> Option<Refusal> {
+    let chosen = matches(situation.pod, &state.node);
+    (!chosen).then(|| Refusal::lasting("node(s) didn't match Pod's node affinity/selector"))
 }
 
-/// Whether selector and required affinity let the pod onto the node; spreading counts only such nodes.
+/// Whether selector and required affinity let the pod onto the node.
 pub(crate) fn matches(pod: &PodInfo, node: &NodeInfo) -> bool {
-    let selected =
-        string_map(pod.value(&["nodeSelector"])).iter().all(|(key, value)| node.labels.get(key) == Some(value));
-    let terms = pod.value(&REQUIRED).and_then(|required| required.get("nodeSelectorTerms")).and_then(Value::as_array);
-    selected && terms.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node)))
+    chooses_node(&pod.spec, &node.name, &node.labels)
 }

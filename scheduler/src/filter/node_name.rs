@@ -1,12 +1,10 @@
 //! A pod that names its node goes there or nowhere.
 
-use super::Reasons;
-use crate::pod::PodInfo;
-use crate::view::{NodeState, View};
+use super::{Refusal, Situation};
+use crate::view::NodeState;
 
-pub(super) fn judge(_view: &View, pod: &PodInfo, state: &NodeState) -> Reasons {
-    if pod.node_name.is_empty() || pod.node_name == state.node.name {
-        return Reasons::new();
-    }
-    vec!["node(s) didn't match the requested node name".to_owned()]
+pub(super) fn judge(situation: &Situation<'_>, state: &NodeState) -> Option<Refusal> {
+    let named = &situation.pod.node_name;
+    let other = !named.is_empty() && *named != state.node.name;
+    other.then(|| Refusal::lasting("node(s) didn't match the requested node name"))
 }

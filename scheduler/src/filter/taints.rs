@@ -1,13 +1,16 @@
 //! Taints with effect NoSchedule or NoExecute must be tolerated.
 
-use super::Reasons;
-use crate::matching::tolerates;
+use super::{Refusal, Situation};
+use crate::node::NodeInfo;
 use crate::pod::PodInfo;
-use crate::view::{NodeState, View};
+use crate::view::NodeState;
 
-pub(super) fn judge(_view: &View, pod: &PodInfo, state: &NodeState) -> Reasons {
+pub(super) fn judge(situation: &Situation<'_>, state: &NodeState) -> Option<Refusal> {
+    (!tolerates(situation.pod, &state.node)).then(|| Refusal::lasting("node(s) had untolerated taint(s)"))
+}
+
+/// Whether the pod tolerates every taint that keeps pods away.
+pub(crate) fn tolerates(pod: &PodInfo, node: &NodeInfo) -> bool {
     let tolerations = pod.list(&["tolerations"]);
-    let mut hard = state.node.taints.iter().filter(|taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute");
-    let untolerated = hard.find(|taint| !tolerates(tolerations, taint));
-    untolerated.map(|_taint| "node(s) had untolerated taint(s)".to_owned()).into_iter().collect()
+    node.taints.iter().filter(|taint| taint.repels()).all(|taint| taint.is_tolerated(tolerations))
 }

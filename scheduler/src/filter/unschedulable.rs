@@ -1,19 +1,15 @@
 //! Cordoned nodes take only pods that tolerate it.
 
-use super::Reasons;
-use crate::matching::tolerates;
+use super::{Refusal, Situation};
 use crate::node::Taint;
-use crate::pod::PodInfo;
-use crate::view::{NodeState, View};
+use crate::view::NodeState;
 
-pub(super) fn judge(_view: &View, pod: &PodInfo, state: &NodeState) -> Reasons {
+pub(super) fn judge(situation: &Situation<'_>, state: &NodeState) -> Option<Refusal> {
     let cordon = Taint {
         key: "node.kubernetes.io/unschedulable".to_owned(),
         value: String::new(),
         effect: "NoSchedule".to_owned(),
     };
-    if !state.node.unschedulable || tolerates(pod.list(&["tolerations"]), &cordon) {
-        return Reasons::new();
-    }
-    vec!["node(s) were unschedulable".to_owned()]
+    let kept_off = state.node.unschedulable && !cordon.is_tolerated(situation.pod.list(&["tolerations"]));
+    kept_off.then(|| Refusal::lasting("node(s) were unschedulable"))
 }

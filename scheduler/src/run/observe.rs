@@ -1,6 +1,9 @@
-//! The watches of nodes and pods, turned into causes.
+//! The watches, turned into causes.
 
 use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, ReplicationController, Service};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event, watcher};
 use quorate_env::{Backoff, Env, Scope};
@@ -10,64 +13,54 @@ use tokio::sync::mpsc;
 
 use super::Cause;
 use crate::node::NodeInfo;
-use crate::pod::{PodInfo, PodKey};
+use crate::pod::{PodInfo, PodKey, string_map};
+use crate::view::{Claim, OwnerKind, Source};
 
 const RETRY_INITIAL: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// One watch per kind, until the scope is cancelled.
+/// One watch per source, until the scope is cancelled.
 pub(super) fn start(client: &kube::Client, causes: &mpsc::Sender<Cause>, env: &Env, scope: &Scope) {
-    for kind in [Kind::Node, Kind::Pod] {
+    for source in Source::ALL {
         let (client, causes, env) = (client.clone(), causes.clone(), env.clone());
-        scope.spawn_until_cancelled(kind.name(), async move { watch(kind, client, causes, env).await });
+        let name = format!("watch-{}", resource(source).plural);
+        scope.spawn_until_cancelled(&name, async move { watch(source, client, causes, env).await });
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Node,
-    Pod,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Node => "watch-nodes",
-            Self::Pod => "watch-pods",
-        }
-    }
-
-    fn resource(self) -> ApiResource {
-        match self {
-            Self::Node => ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&()),
-            Self::Pod => ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&()),
-        }
-    }
-
-    fn seen(self, object: &Value) -> Option<Cause> {
-        match self {
-            Self::Node => NodeInfo::from_json(object).map(|node| Cause::Node(Box::new(node))),
-            Self::Pod => PodInfo::from_json(object).map(|pod| Cause::Pod(Box::new(pod))),
-        }
-    }
-
-    fn gone(self, key: PodKey) -> Cause {
-        match self {
-            Self::Node => Cause::NodeGone(key.1),
-            Self::Pod => Cause::PodGone(key),
-        }
-    }
-
-    fn listed(self, keys: Vec<PodKey>) -> Cause {
-        match self {
-            Self::Node => Cause::NodesListed(keys.into_iter().map(|key| key.1).collect()),
-            Self::Pod => Cause::PodsListed(keys),
-        }
+fn resource(source: Source) -> ApiResource {
+    match source {
+        Source::Nodes => ApiResource::erase::<Node>(&()),
+        Source::Pods => ApiResource::erase::<Pod>(&()),
+        Source::Namespaces => ApiResource::erase::<Namespace>(&()),
+        Source::Services => ApiResource::erase::<Service>(&()),
+        Source::Claims => ApiResource::erase::<PersistentVolumeClaim>(&()),
+        Source::Classes => ApiResource::erase::<StorageClass>(&()),
+        Source::Owners(OwnerKind::ReplicationController) => ApiResource::erase::<ReplicationController>(&()),
+        Source::Owners(OwnerKind::ReplicaSet) => ApiResource::erase::<ReplicaSet>(&()),
+        Source::Owners(OwnerKind::StatefulSet) => ApiResource::erase::<StatefulSet>(&()),
     }
 }
 
-async fn watch(kind: Kind, client: kube::Client, causes: mpsc::Sender<Cause>, env: Env) {
-    let api: Api<DynamicObject> = Api::all_with(client, &kind.resource());
+/// Only what the view keeps is taken out of an object.
+fn seen(source: Source, key: PodKey, object: &Value) -> Option<Cause> {
+    let selector = || object.pointer("/spec/selector").cloned();
+    Some(match source {
+        Source::Nodes => Cause::Node(Box::new(NodeInfo::from_json(object)?)),
+        Source::Pods => Cause::Pod(Box::new(PodInfo::from_json(object)?)),
+        Source::Namespaces => Cause::Namespace(key.1, string_map(object.pointer("/metadata/labels"))),
+        Source::Services => Cause::Service(key, selector()),
+        Source::Claims => Cause::Claim(key, Claim::from_json(object)),
+        Source::Classes => {
+            let mode = object.get("volumeBindingMode").and_then(Value::as_str);
+            Cause::Class(key.1, mode == Some("WaitForFirstConsumer"))
+        }
+        Source::Owners(kind) => Cause::Owner(kind, key, selector()),
+    })
+}
+
+async fn watch(source: Source, client: kube::Client, causes: mpsc::Sender<Cause>, env: Env) {
+    let api: Api<DynamicObject> = Api::all_with(client, &resource(source));
     let events = watcher(api, watcher::Config::default());
     pin_mut!(events);
     let mut backoff = Backoff::new(RETRY_INITIAL, RETRY_MAX, env.random.clone());
@@ -76,10 +69,10 @@ async fn watch(kind: Kind, client: kube::Client, causes: mpsc::Sender<Cause>, en
         let told = match event {
             Ok(event) => {
                 backoff.reset();
-                translate(kind, event, &mut listed)
+                translate(source, event, &mut listed)
             }
             Err(error) => {
-                tracing::debug!(%error, watch = kind.name(), "watch interrupted");
+                tracing::debug!(%error, ?source, "watch interrupted");
                 env.clock.sleep(backoff.next_delay()).await;
                 None
             }
@@ -92,7 +85,7 @@ async fn watch(kind: Kind, client: kube::Client, causes: mpsc::Sender<Cause>, en
     }
 }
 
-fn translate(kind: Kind, event: Event<DynamicObject>, listed: &mut Vec<PodKey>) -> Option<Cause> {
+fn translate(source: Source, event: Event<DynamicObject>, listed: &mut Vec<PodKey>) -> Option<Cause> {
     match event {
         Event::Init => {
             listed.clear();
@@ -100,11 +93,11 @@ fn translate(kind: Kind, event: Event<DynamicObject>, listed: &mut Vec<PodKey>) 
         }
         Event::InitApply(object) => {
             listed.push(key(&object));
-            kind.seen(&serde_json::to_value(&object).ok()?)
+            seen(source, key(&object), &serde_json::to_value(&object).ok()?)
         }
-        Event::InitDone => Some(kind.listed(std::mem::take(listed))),
-        Event::Apply(object) => kind.seen(&serde_json::to_value(&object).ok()?),
-        Event::Delete(object) => Some(kind.gone(key(&object))),
+        Event::InitDone => Some(Cause::Listed(source, std::mem::take(listed))),
+        Event::Apply(object) => seen(source, key(&object), &serde_json::to_value(&object).ok()?),
+        Event::Delete(object) => Some(Cause::Gone(source, key(&object))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{BURST, Seat, roll};
+use super::{BURST, Observed, Seat, roll};
 use crate::action::{Action, Announce, Create, Delete, Note, Target};
 use crate::controller::revisions::HASH_LABEL;
 use crate::controller::{controller_reference, reference};
@@ -25,7 +25,8 @@ const TOLERATED: [(&str, &str); 6] = [
 const NETWORK_UNAVAILABLE: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn steps(set: &DaemonSet, seats: &[Seat], hash: &str, now: Timestamp) -> Vec<Action> {
+pub(super) fn steps(observed: &Observed, seats: &[Seat], hash: &str, now: Timestamp) -> Vec<Action> {
+    let set = observed.set.as_ref();
     let mut create: Vec<String> = Vec::new();
     let mut delete: BTreeSet<String> = BTreeSet::new();
     let mut notes = Vec::new();
@@ -39,7 +40,8 @@ pub(super) fn steps(set: &DaemonSet, seats: &[Seat], hash: &str, now: Timestamp)
             delete.extend(stranded.map(|pod| pod.name().to_owned()));
             continue;
         }
-        for pod in &ended {
+        let waits = |pod: &Pod| pod.status.phase == "Failed" && observed.waits.contains_key(&seat.node);
+        for pod in ended.iter().filter(|pod| !waits(pod)) {
             delete.insert(pod.name().to_owned());
             notes.push(ended_note(set, pod, &seat.node));
         }

@@ -14,11 +14,12 @@ fn daemon(strategy: &Value) -> Value {
     })
 }
 
-struct Scene(World);
+/// The world, and the nodes whose failures wait.
+struct Scene(World, BTreeMap<String, Duration>);
 
 impl Scene {
     fn new(strategy: &Value, nodes: usize) -> Self {
-        let mut scene = Self(World::default());
+        let mut scene = Self(World::default(), BTreeMap::new());
         scene.0.create(Address::new("apps", "daemonsets", "a", ""), daemon(strategy)).unwrap();
         for index in 0..nodes {
             scene.add_node(&format!("n{index}"), "ssd", &json!([]));
@@ -36,7 +37,7 @@ impl Scene {
     fn plan(&self) -> Plan {
         let set: Arc<DaemonSet> = self.0.read("daemonsets").remove(0);
         let (nodes, pods, revisions) = (self.0.read("nodes"), self.0.read("pods"), self.0.read("controllerrevisions"));
-        plan(&Observed { set, nodes, pods, revisions }, self.0.now)
+        plan(&Observed { set, nodes, pods, revisions, waits: self.1.clone() }, self.0.now)
     }
 
     fn pass(&mut self) {
@@ -180,4 +181,20 @@ fn going_back_reuses_the_revision() {
         scene.0.list("controllerrevisions").iter().map(|own| own["revision"].as_i64().unwrap()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [2, 3]);
+}
+
+#[test]
+fn a_failed_daemon_waits_for_its_turn() {
+    let mut scene = Scene::new(&rolling(0, 1), 1);
+    scene.settle();
+    let name = scene.0.read::<Pod>("pods")[0].name().to_owned();
+    let place = Place { address: Address::new("", "pods", "a", &name), subresource: "status".to_owned() };
+    scene.0.patch(&place, PatchKind::Merge, &json!({"status": {"phase": "Failed"}})).unwrap();
+    let deletes = |plan: &Plan| plan.actions.iter().any(|action| matches!(action, Action::DeletePods { .. }));
+    scene.1.insert("n0".to_owned(), Duration::from_secs(4));
+    let waiting = scene.plan();
+    assert!(!deletes(&waiting), "{waiting:?}");
+    assert_eq!(waiting.look_again, Some(Duration::from_secs(4)));
+    scene.1.clear();
+    assert!(deletes(&scene.plan()));
 }

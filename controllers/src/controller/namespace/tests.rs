@@ -11,7 +11,7 @@ fn namespace() -> Namespace {
 }
 
 fn content(kind: Kind, remaining: usize) -> Content {
-    Content { resource: kind.resource(), remaining, finalizers: BTreeMap::new() }
+    Content { resource: kind.resource(), remaining, finalizers: BTreeMap::new(), estimate: 0 }
 }
 
 fn deleted(plan: &Plan) -> Vec<String> {
@@ -68,4 +68,22 @@ fn letting_go_drops_one_finalizer_only() {
     let whole = json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes", "other"]}});
     let Action::Replace { body, subresource, .. } = let_go(target, whole) else { panic!("no replacement") };
     assert_eq!((subresource, &body["spec"]["finalizers"]), ("finalize", &json!(["other"])));
+}
+
+#[test]
+fn what_takes_its_time_is_looked_at_later() {
+    let wait = |estimates: &[u64]| {
+        let contents = estimates.iter().map(|own| Content { estimate: *own, ..content(Kind::ConfigMap, 1) }).collect();
+        let observed = Observed { contents, ..Observed::default() };
+        plan(&namespace(), &observed, Timestamp::UNIX_EPOCH).unwrap().look_again.unwrap().as_secs()
+    };
+    assert_eq!((wait(&[0]), wait(&[0, 15]), wait(&[30])), (1, 8, 16));
+    let blind = Observed { discovery_failure: Some("down".to_owned()), ..Observed::default() };
+    assert_eq!(plan(&namespace(), &blind, Timestamp::UNIX_EPOCH).unwrap().look_again, Some(ASK_AGAIN));
+    let listed = |items: Value| estimate(&serde_json::from_value(json!({"items": items})).unwrap());
+    let held = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/hold"]}});
+    let dying = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}});
+    let fresh = json!({"metadata": {"finalizers": ["example.org/hold"]}});
+    assert_eq!(listed(json!([held, dying])), FINALIZER_SECONDS);
+    assert_eq!((listed(json!([dying])), listed(json!([held, fresh])), listed(json!([]))), (30, 0, 0));
 }

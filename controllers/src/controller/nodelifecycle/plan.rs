@@ -35,25 +35,28 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         Some(left) => plan.look_again_in(left + Duration::from_millis(1)),
         None => silence(node, &mut conditions, now, &mut plan),
     }
-    let wanted = taints(node, &conditions, observed.all_silent, now);
-    if !same(&wanted, &node.spec.taints) {
+    let wanted = taints(node, &conditions, observed.evict, now);
+    // Taints are written as a whole, so only over the very version they were read from: where conditions are written,
+    // the pass that this wakes sees to them.
+    if plan.actions.is_empty() && !same(&wanted, &node.spec.taints) {
         let body = json!({
             "metadata": {"resourceVersion": node.resource_version()},
             "spec": {"taints": if wanted.is_empty() { Value::Null } else { json!(wanted) }},
         });
-        // The conditions were written just above: the version would no longer hold.
-        let target = Target::cluster(Kind::Node.resource(), node.name());
-        let conflict_safe = plan.actions.is_empty();
-        let body = if conflict_safe { body } else { json!({"spec": body["spec"]}) };
-        plan.actions.push(Action::merge(target, body));
+        plan.actions.push(Action::merge(Target::cluster(Kind::Node.resource(), node.name()), body));
     }
     let ready = condition(&conditions, "Ready");
     if let Some(ready) = ready.filter(|ready| ready.status != "True") {
         let stale = observed.pods.iter().filter(|pod| is_stale(pod, ready));
         plan.actions.extend(stale.flat_map(|pod| unready(pod, now)));
-        plan.look_again_in(NOT_READY_PERIOD);
+        plan.look_again_in(observed.evict_after.map_or(NOT_READY_PERIOD, |left| left.min(NOT_READY_PERIOD)));
     }
     plan
+}
+
+/// Whether the node has a taint of ours by which pods go.
+pub(super) fn is_given_up(node: &Node) -> bool {
+    node.spec.taints.iter().any(|own| own.effect == NO_EXECUTE && [NOT_READY, UNREACHABLE].contains(&own.key.as_str()))
 }
 
 /// The node has been silent for longer than its grace.
@@ -111,8 +114,8 @@ fn silence(node: &Node, conditions: &mut Vec<Condition>, now: Timestamp, plan: &
 }
 
 /// The node's taints with ours as they should be and everybody else's as they are.
-fn taints(node: &Node, conditions: &[Condition], all_silent: bool, now: Timestamp) -> Vec<Taint> {
-    let wanted = own_taints(node, conditions, all_silent);
+fn taints(node: &Node, conditions: &[Condition], evict: bool, now: Timestamp) -> Vec<Taint> {
+    let wanted = own_taints(node, conditions, evict);
     let ours = |taint: &Taint| {
         let schedules = [UNSCHEDULABLE, NOT_READY, UNREACHABLE].contains(&taint.key.as_str())
             || PRESSURES.iter().any(|(_, key)| *key == taint.key);
@@ -135,7 +138,7 @@ fn taints(node: &Node, conditions: &[Condition], all_silent: bool, now: Timestam
     taints
 }
 
-fn own_taints(node: &Node, conditions: &[Condition], all_silent: bool) -> Vec<(&'static str, &'static str)> {
+fn own_taints(node: &Node, conditions: &[Condition], evict: bool) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     let ready = condition(conditions, "Ready");
     let unready = match ready.map(|ready| ready.status.as_str()) {
@@ -145,8 +148,7 @@ fn own_taints(node: &Node, conditions: &[Condition], all_silent: bool) -> Vec<(&
     };
     if let Some(key) = unready {
         wanted.push((key, NO_SCHEDULE));
-        // With every node silent, evicting would only take away what may well still run.
-        if ready.is_some() && !all_silent {
+        if ready.is_some() && evict {
             wanted.push((key, NO_EXECUTE));
         }
     }

@@ -19,8 +19,15 @@ fn ready(status: &str) -> Value {
     json!([{"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:05:00Z"}])
 }
 
+/// All that a silent node no longer vouches for.
+fn unknown() -> Value {
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "Unknown", "lastTransitionTime": "2026-01-01T00:05:00Z"});
+    json!(["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"].map(condition))
+}
+
 fn observed(node: Arc<Node>, grace_left: Option<u64>) -> Observed {
-    Observed { node, pods: Vec::new(), grace_left: grace_left.map(Duration::from_secs), all_silent: false }
+    Observed { node, pods: Vec::new(), grace_left: grace_left.map(Duration::from_secs), evict: true, evict_after: None }
 }
 
 fn taints(plan: &Plan) -> Option<Vec<(String, String)>> {
@@ -39,7 +46,7 @@ fn a_healthy_node_is_only_looked_at_again() {
 }
 
 #[test]
-fn silence_makes_conditions_unknown_and_taints_the_node() {
+fn silence_makes_conditions_unknown_and_then_taints_the_node() {
     let planned = plan(&observed(node(&ready("True"), &json!([]), false), None), now());
     let Action::Patch(status) = &planned.actions[0] else { panic!("{planned:?}") };
     let conditions = status.body["status"]["conditions"].as_array().unwrap();
@@ -54,15 +61,26 @@ fn silence_makes_conditions_unknown_and_taints_the_node() {
             ("PIDPressure", "NodeStatusNeverUpdated"),
         ]
     );
-    let unreachable = |effect: &str| ("node.kubernetes.io/unreachable".to_owned(), effect.to_owned());
-    assert_eq!(taints(&planned), Some(vec![unreachable("NoSchedule"), unreachable("NoExecute")]));
+    assert_eq!(taints(&planned), None, "they would overwrite what somebody else has set meanwhile");
+    let told = node(&unknown(), &json!([{"key": "mine", "effect": "NoSchedule"}]), false);
+    let next = plan(&observed(told, None), now());
+    let taint = |key: &str, effect: &str| (key.to_owned(), effect.to_owned());
+    let unreachable = |effect: &str| taint("node.kubernetes.io/unreachable", effect);
+    let [Action::Patch(spec)] = &next.actions[..] else { panic!("{next:?}") };
+    assert_eq!(spec.body["metadata"]["resourceVersion"], "5");
+    assert_eq!(
+        taints(&next),
+        Some(vec![taint("mine", "NoSchedule"), unreachable("NoSchedule"), unreachable("NoExecute")])
+    );
     assert!(planned.actions.iter().any(|action| matches!(action, Action::Note(note) if note.reason == "NodeNotReady")));
 }
 
 #[test]
-fn with_every_node_silent_nothing_is_evicted() {
-    let mut all = observed(node(&ready("Unknown"), &json!([]), false), None);
-    all.all_silent = true;
+fn without_leave_nothing_is_evicted() {
+    let mut all = observed(node(&unknown(), &json!([]), false), None);
+    all.evict = false;
+    all.evict_after = Some(Duration::from_secs(3));
+    assert_eq!(plan(&all, now()).look_again, Some(Duration::from_secs(3)));
     let unreachable = ("node.kubernetes.io/unreachable".to_owned(), "NoSchedule".to_owned());
     assert_eq!(taints(&plan(&all, now())), Some(vec![unreachable]));
 }
