@@ -17,13 +17,11 @@ use serde_json::Value;
 use crate::authorize::Authorizer;
 use crate::identity::Identity;
 use crate::registry::Row;
+pub(crate) use crate::registry::core::pod_spec::template::MIRROR as MIRROR_ANNOTATION;
 use crate::storage::Storage;
 use crate::warnings::Warnings;
 
 pub(crate) use service_account::TOKEN_SECONDS;
-
-/// Carried by the API's image of a pod that a node runs of its own accord.
-pub(crate) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {

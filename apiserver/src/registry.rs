@@ -29,6 +29,7 @@ mod difference;
 mod display;
 mod formats;
 mod int_or_percent;
+pub(crate) mod keep;
 mod replicas;
 mod rules;
 mod selectors;

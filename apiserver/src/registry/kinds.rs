@@ -127,11 +127,11 @@ pub(crate) fn conversion(group: &str, version: &str, plural: &str) -> Option<&'s
 }
 
 /// Validation of updates through a subresource that lets part of an object through.
-pub(crate) fn door_rules(plural: &str, subresource: &str) -> Option<DoorRules> {
-    match (plural, subresource) {
-        ("namespaces", "finalize") => Some(core::namespace::validate_finalize),
-        ("pods", "ephemeralcontainers") => Some(core::pod::validate_ephemeral_containers),
-        ("pods", "resize") => Some(core::pod::validate_resize),
+pub(crate) fn door_rules(group: &str, plural: &str, subresource: &str) -> Option<DoorRules> {
+    match (group, plural, subresource) {
+        ("", "namespaces", "finalize") => Some(core::namespace::validate_finalize),
+        ("", "pods", "ephemeralcontainers") => Some(core::pod::validate_ephemeral_containers),
+        ("", "pods", "resize") => Some(core::pod::validate_resize),
         _ => None,
     }
 }

@@ -19,6 +19,10 @@ pub enum Generation {
     None,
     /// By one when anything outside metadata and status changes.
     OnSpecChange,
+    /// Likewise, and when an annotation changes: a deployment's are copied to its replica sets.
+    OnSpecOrAnnotations,
+    /// Likewise, and when a label changes: an endpoint slice's tell whose it is.
+    OnSpecOrLabels,
 }
 
 /// A column of `kubectl get`; `priority` 0 is always shown, others with `-o wide`.

@@ -18,8 +18,8 @@ use crate::verb::options::WriteOptions;
 use crate::verb::write::{Part, Writer};
 use crate::{decode, respond};
 
-/// What the binding changes has been checked here.
-const BOUND: Door = Door { narrow: |_, _| {}, validate: |_, _| Vec::new() };
+/// What the binding changes has been checked here. The pod's place is no wish of its owner's, so its generation stays.
+const BOUND: Door = Door { narrow: |_, _| {}, validate: |_, _| Vec::new(), counts_as_change: false };
 
 /// The old door: a binding posted by itself, naming its pod.
 pub(crate) async fn create(call: &mut Call) -> Result<Response<Body>, Status> {
@@ -88,6 +88,8 @@ fn bound(old: &Object, binding: &Object, now: Time, row: &Row) -> Result<Object,
     for (key, value) in binding.labels().iter() {
         new.set_label(key, value);
     }
+    // Whatever node was meant for it before: readers must not take that for a plan still.
+    new.remove("/status/nominatedNodeName");
     set_condition(&mut new, json!({"type": "PodScheduled", "status": "True"}), now)?;
     new.set_resource_version(binding.resource_version().or(old.resource_version()));
     Ok(new)

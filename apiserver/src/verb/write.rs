@@ -18,6 +18,7 @@ use quorate_raft_store::{Compare, Consistency, Op, Revision, Seconds};
 use crate::admission::{AdmissionRequest, Operation};
 use crate::call::Call;
 use crate::registry::guard::{GuardRequest, Guards};
+use crate::registry::keep::keep;
 use crate::registry::{Row, legacy};
 use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Stored, stored_status};
@@ -35,7 +36,7 @@ const UPDATE_ATTEMPTS: u32 = 64;
 /// A client whose generated name was taken comes back after this.
 const GENERATE_RETRY_SECONDS: u32 = 1;
 /// The level of the schemas that objects are stored under.
-pub(crate) const SCHEMA_LEVEL: u16 = 1;
+const SCHEMA_LEVEL: u16 = 1;
 
 /// A transform from the stored object to the wanted one; runs again when the stored one has changed.
 pub(crate) type Transform<'a> = dyn Fn(&Object) -> Result<Object, Status> + Send + Sync + 'a;
@@ -49,6 +50,17 @@ pub(crate) enum Part {
     Status,
     /// What a subresource lets through.
     Through(Door),
+}
+
+impl Part {
+    /// Whether a change of this part can be one of the wanted state, which `metadata.generation` counts.
+    fn counts_as_change(self) -> bool {
+        match self {
+            Self::Main => true,
+            Self::Status => false,
+            Self::Through(door) => door.counts_as_change,
+        }
+    }
 }
 
 /// What became of a write.
@@ -253,29 +265,26 @@ impl<'a> Writer<'a> {
 
     async fn admitted_update(&self, part: Part, mut new: Object, old: &Object) -> Result<Object, Status> {
         let strategy = self.row.strategy;
-        if !matches!(part, Part::Through(_)) {
-            (strategy.default)(&mut new);
-        }
+        (strategy.default)(&mut new);
         let request = self.admission(Operation::Update, self.name, Some(old));
         self.call.server.admission().mutate(&request, &mut new).await?;
         match part {
             Part::Main => {
                 if self.row.has_status() {
-                    metadata::keep(&mut new, old, "status");
+                    keep(&mut new, old, "status");
                 }
                 (strategy.prepare_update)(&mut new, old);
-                metadata::bump_generation(&mut new, old, strategy.generation);
             }
             Part::Status => {
                 metadata::keep_all_but_status(&mut new, old);
                 (strategy.prepare_status)(&mut new, old);
             }
-            Part::Through(door) => {
-                (door.narrow)(&mut new, old);
-                metadata::bump_generation(&mut new, old, strategy.generation);
-            }
+            Part::Through(door) => (door.narrow)(&mut new, old),
         }
-        let new = self.canonical(new)?;
+        let mut new = self.canonical(new)?;
+        if part.counts_as_change() {
+            metadata::bump_generation(&mut new, old, strategy.generation);
+        }
         let mut errors = validate::metadata_update(&new, old);
         match part {
             Part::Main => errors.extend((strategy.validate_update)(&new, old)),
@@ -357,7 +366,7 @@ impl<'a> Writer<'a> {
         guards(GuardRequest { storage: server.storage(), env: server.env(), new, old, dry_run: self.dry_run }).await
     }
 
-    fn canonical(&self, object: Object) -> Result<Object, Status> {
+    pub(crate) fn canonical(&self, object: Object) -> Result<Object, Status> {
         let Some(schema) = schema::for_gvk(&self.row.resource.storage) else { return Ok(object) };
         let mut value = object.into_value();
         codec::canonicalize(schema, &mut value).map_err(|error| Status::bad_request(error.to_string()))?;
@@ -371,7 +380,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn encode(&self, object: &Object) -> Bytes {
+    pub(crate) fn encode(&self, object: &Object) -> Bytes {
         let fields = (self.row.strategy.field_labels)(object);
         Bytes::from(encode(object, &HeaderFields { schema_level: SCHEMA_LEVEL, fields: &fields }))
     }

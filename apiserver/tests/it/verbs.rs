@@ -175,6 +175,73 @@ async fn status_is_another_door() {
     assert_eq!(world.get(&format!("{path}/d")).await.field("/spec/replicas"), 4);
 }
 
+/// The same, however it is spelled: nothing is written, and nobody is told of a change.
+#[tokio::test(start_paused = true)]
+async fn another_spelling_is_no_change() {
+    let world = World::new().await;
+    let path = "/apis/apps/v1/namespaces/a/deployments";
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}});
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
+    let deployment =
+        json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let created = world.post(path, &deployment).await.expect(201);
+    let mut spelled = created.json();
+    spelled["spec"]["paused"] = json!(false);
+    spelled["spec"]["minReadySeconds"] = json!(0);
+    spelled["spec"]["template"]["spec"]["volumes"] = json!([]);
+    spelled["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1000m");
+    let put = world.put(&format!("{path}/d"), &spelled).await.expect(200);
+    assert_eq!(put.json(), created.json());
+}
+
+#[tokio::test(start_paused = true)]
+async fn generations_count_what_counts_for_the_kind() {
+    let world = World::new().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let note = json!({"metadata": {"annotations": {"x": "y"}}});
+    let label = json!({"metadata": {"labels": {"x": "y"}}});
+    for (plural, by_note) in [("deployments", 2), ("replicasets", 1)] {
+        let path = format!("/apis/apps/v1/namespaces/a/{plural}");
+        world.post(&path, &json!({"metadata": {"name": "d"}, "spec": spec})).await.expect(201);
+        let noted = world.merge(&format!("{path}/d"), &note).await.expect(200);
+        assert_eq!(noted.field("/metadata/generation"), by_note, "{plural}");
+        let labelled = world.merge(&format!("{path}/d"), &label).await.expect(200);
+        assert_eq!(labelled.field("/metadata/generation"), by_note, "{plural}");
+    }
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/a/endpointslices";
+    world.post(slices, &json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []})).await.expect(201);
+    let labelled = world.merge(&format!("{slices}/s"), &label).await.expect(200);
+    assert_eq!(labelled.field("/metadata/generation"), 2);
+    let noted = world.merge(&format!("{slices}/s"), &note).await.expect(200);
+    assert_eq!(noted.field("/metadata/generation"), 2);
+}
+
+/// What `/status` lets through of metadata differs by kind: deployments keep labels, pods keep owners.
+#[tokio::test(start_paused = true)]
+async fn status_keeps_what_the_kind_keeps() {
+    let world = World::new().await;
+    world.default_account("a").await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}]);
+    let change = json!({"metadata": {"labels": {"x": "y"}, "ownerReferences": owner}});
+    let kinds = [
+        ("/apis/apps/v1/namespaces/a/deployments", spec.clone(), Value::Null, owner.clone()),
+        ("/apis/apps/v1/namespaces/a/replicasets", spec, json!({"x": "y"}), owner.clone()),
+        ("/api/v1/namespaces/a/pods", template["spec"].clone(), json!({"x": "y"}), Value::Null),
+    ];
+    for (path, spec, labels, owners) in kinds {
+        world.post(path, &json!({"metadata": {"name": "d"}, "spec": spec})).await.expect(201);
+        let after = world.merge(&format!("{path}/d/status"), &change).await.expect(200);
+        assert_eq!(
+            (after.field("/metadata/labels"), after.field("/metadata/ownerReferences")),
+            (labels, owners),
+            "{path}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_warn_or_refuse() {
     let world = World::new().await;

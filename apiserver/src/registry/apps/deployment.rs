@@ -10,6 +10,7 @@ use super::super::defaulting::{default_text, default_value, ensure, text as text
 use super::super::display::{
     AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers_and_images, label_selector, name, number_at, text,
 };
+use super::super::keep::keep_in_metadata;
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Generation, Strategy};
 use super::super::{int_or_percent, replicas};
@@ -27,7 +28,8 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_status,
     columns: COLUMNS,
     cells,
-    generation: Generation::OnSpecChange,
+    generation: Generation::OnSpecOrAnnotations,
+    prepare_status: |new, old| keep_in_metadata(new, old, "labels"),
     ..Strategy::DEFAULT
 };
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::defaulting::{default_text, ensure, set};
 use super::super::display::{AGE, NAME, age, items_at, name, text, text_at};
+use super::super::keep::keep;
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Strategy};
 
@@ -72,13 +73,6 @@ fn prepare_create(namespace: &mut Object) {
 fn prepare_update(new: &mut Object, old: &Object) {
     keep(new, old, "spec");
     keep(new, old, "status");
-}
-
-fn keep(new: &mut Object, old: &Object, field: &str) {
-    match old.as_map().get(field).cloned() {
-        Some(value) => new.as_map_mut().insert(field.to_owned(), value),
-        None => new.as_map_mut().remove(field),
-    };
 }
 
 fn validate_create(namespace: &Object) -> Vec<FieldError> {

@@ -20,7 +20,7 @@ use super::super::strategy::{Generation, Strategy};
 use super::pod_spec::{self, Owner, defaults, qos, template, warnings};
 
 pub(crate) use ephemeral::validate_update as validate_ephemeral_containers;
-pub(crate) use resize::validate as validate_resize;
+pub(crate) use resize::{narrow as narrow_resize, validate as validate_resize};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     default,
@@ -57,6 +57,7 @@ fn default(pod: &mut Object) {
     }
     defaults::spec(spec);
     defaults::pod_only(spec);
+    status::default(pod);
 }
 
 fn prepare_create(pod: &mut Object) {

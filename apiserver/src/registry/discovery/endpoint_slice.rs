@@ -33,7 +33,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     columns: COLUMNS,
     cells,
-    generation: Generation::OnSpecChange,
+    generation: Generation::OnSpecOrLabels,
     ..Strategy::DEFAULT
 };
 

@@ -7,6 +7,7 @@ use quorate_api::time::Time;
 use quorate_env::Random;
 
 use crate::registry::Row;
+use crate::registry::keep::keep;
 use crate::registry::strategy::{Generation, Strategy};
 
 /// A generated name is a prefix of at most so many bytes …
@@ -73,7 +74,7 @@ pub(super) fn generate_name(object: &mut Object, random: &Random) {
 pub(super) fn set_first_generation(object: &mut Object, rule: Generation) {
     object.set_generation(match rule {
         Generation::None => 0,
-        Generation::OnSpecChange => 1,
+        Generation::OnSpecChange | Generation::OnSpecOrAnnotations | Generation::OnSpecOrLabels => 1,
     });
 }
 
@@ -105,36 +106,36 @@ pub(super) fn begin_update(new: &mut Object, old: &Object, row: &Row) -> Result<
     Ok(())
 }
 
-/// Takes a top-level field from the old object.
-pub(super) fn keep(new: &mut Object, old: &Object, field: &str) {
-    match old.as_map().get(field) {
-        Some(value) => {
-            new.as_map_mut().insert(field.to_owned(), value.clone());
-        }
-        None => {
-            new.as_map_mut().remove(field);
-        }
-    }
-}
-
-/// An update of the status changes nothing else but labels, annotations and finalizers.
+/// An update of the status changes nothing else but what clients set in metadata; some kinds keep that too.
 pub(super) fn keep_all_but_status(new: &mut Object, old: &Object) {
     let fields: Vec<String> = new.as_map().keys().chain(old.as_map().keys()).cloned().collect();
     for field in fields.iter().filter(|field| !matches!(field.as_str(), "metadata" | "status")) {
         keep(new, old, field);
     }
-    new.set_owner_references(&old.owner_references());
 }
 
-/// Generation grows by one when anything but metadata and status has changed.
+/// Generation grows by one when what counts for the kind has changed. Both objects are in canonical form, in which
+/// equal things are spelled alike.
 pub(super) fn bump_generation(new: &mut Object, old: &Object, rule: Generation) {
-    if rule == Generation::None {
-        return;
-    }
-    let counts = |(field, _): &(&String, &serde_json::Value)| !matches!(field.as_str(), "metadata" | "status");
-    if !new.as_map().iter().filter(counts).eq(old.as_map().iter().filter(counts)) {
+    let beside = |field: &str| {
+        let of = |object: &Object| object.metadata().and_then(|metadata| metadata.get(field)).cloned();
+        of(new) != of(old)
+    };
+    let changed = match rule {
+        Generation::None => false,
+        Generation::OnSpecChange => content_changed(new, old),
+        Generation::OnSpecOrAnnotations => content_changed(new, old) || beside("annotations"),
+        Generation::OnSpecOrLabels => content_changed(new, old) || beside("labels"),
+    };
+    if changed {
         new.set_generation(old.generation() + 1);
     }
+}
+
+/// Whether anything but metadata and status differs.
+fn content_changed(new: &Object, old: &Object) -> bool {
+    let counts = |(field, _): &(&String, &serde_json::Value)| !matches!(field.as_str(), "metadata" | "status");
+    !new.as_map().iter().filter(counts).eq(old.as_map().iter().filter(counts))
 }
 
 /// Whether nothing keeps a deleted object alive any more.

@@ -5,9 +5,8 @@ use quorate_api::object::Object;
 
 use super::super::super::difference::difference;
 use super::super::super::rules::{At, Errors};
+use super::super::pod_spec::template::MIRROR;
 use super::update;
-
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 pub(crate) fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = Errors::default();

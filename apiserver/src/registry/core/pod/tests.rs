@@ -486,6 +486,46 @@ fn statuses_are_judged() {
 }
 
 #[test]
+fn a_status_loses_nothing_that_its_writer_does_not_know() {
+    let claims = json!([{"name": "gpu", "resourceClaimName": "c"}]);
+    let condition = |generation: i64| json!({"type": "Ready", "status": "True", "observedGeneration": generation});
+    let before = json!({"qosClass": "BestEffort", "observedGeneration": 3, "conditions": [condition(3), condition(2)],
+        "resourceClaimStatuses": claims});
+    let old = Object::from_value(with(&stored(&STRATEGY, pod()), "/status", before)).unwrap();
+    let mut new = old.clone();
+    let plain = json!({"type": "Ready", "status": "False"});
+    let written = json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.9"}], "conditions": [plain, plain]});
+    new.as_map_mut().insert("status".to_owned(), written);
+    (STRATEGY.default)(&mut new);
+    (STRATEGY.prepare_status)(&mut new, &old);
+    let kept = |generation: i64| json!({"type": "Ready", "status": "False", "observedGeneration": generation});
+    assert_eq!(
+        new.get("/status").unwrap(),
+        &json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [kept(3), kept(2)],
+            "observedGeneration": 3, "qosClass": "BestEffort", "resourceClaimStatuses": claims})
+    );
+    let mut listed = old.clone();
+    listed.as_map_mut().insert("status".to_owned(), json!({"podIPs": [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]}));
+    (STRATEGY.default)(&mut listed);
+    assert_eq!(listed.get("/status/podIP").unwrap(), "10.0.0.2");
+}
+
+#[test]
+fn memory_may_be_taken_away_where_the_node_can_do_it() {
+    let resources = json!({"requests": {"memory": "2Gi"}, "limits": {"memory": "4Gi"}});
+    let old = stored(&STRATEGY, with(&pod(), "/spec/containers/0/resources", resources));
+    let less = with(&old, "/spec/containers/0/resources/limits/memory", json!("3Gi"));
+    let faults = |old: &Value| {
+        let (less, old) = (Object::from_value(less.clone()).unwrap(), Object::from_value(old.clone()).unwrap());
+        validate_resize(&less, &old).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(faults(&old), [""; 0]);
+    let running = json!([{"name": "c", "state": {"running": {}}}]);
+    let cannot = with(&old, "/status/containerStatuses", running);
+    assert_eq!(faults(&cannot), ["spec: Forbidden: Pod running on node without support for resize"]);
+}
+
+#[test]
 fn subresources_change_their_part_only() {
     let old = stored(&STRATEGY, with(&pod(), "/spec/containers/0/resources", json!({"requests": {"cpu": "1"}})));
     let object = |value: &Value| Object::from_value(value.clone()).unwrap();

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::super::super::difference::difference;
 use super::super::super::rules::{At, Errors};
+use super::super::pod_spec::template::MIRROR;
 use super::super::pod_spec::{affinity, only_added_tolerations, only_removed_gates};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const MAX_DEADLINE: i64 = i32::MAX as i64;
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\

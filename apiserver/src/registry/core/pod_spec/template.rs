@@ -7,7 +7,8 @@ use super::super::super::rules::{At, Errors};
 use super::super::super::selectors;
 use super::{Owner, all_containers, validate as validate_spec};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Carried by the API's image of a pod that a node runs of its own accord.
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
