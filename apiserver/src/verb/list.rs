@@ -75,11 +75,7 @@ impl Listing {
         let snapshot = Snapshot::of_list(&call.query, limit)?;
         reach(&call.server, snapshot.consistency()).await?;
         if let Snapshot::Continue(continuation) = &snapshot {
-            let from = row.home.absolute(&continuation.start);
-            if from < selection.start || from > selection.end {
-                return Err(Status::bad_request("continue key is not valid: it is of another list"));
-            }
-            selection.start = from;
+            selection.continue_at(row, continuation)?;
         }
         // From the member's own state upstream ignores the limit, and informers count on a whole list.
         let limited = limit > 0 && snapshot != Snapshot::Any;
@@ -267,7 +263,8 @@ enum Stop {
     Failed(Status),
 }
 
-fn limit(call: &Call) -> Result<usize, Status> {
+/// The `limit` parameter; 0 is none.
+pub(super) fn limit(call: &Call) -> Result<usize, Status> {
     let text = call.query.get("limit");
     if text.is_empty() {
         return Ok(0);

@@ -8,6 +8,7 @@ use quorate_raft_store::key_after;
 use crate::call::Call;
 use crate::registry::Row;
 use crate::storage::Stored;
+use crate::storage::continuation::Continuation;
 
 /// The selectors of a request and the keys they leave.
 #[derive(Clone, Debug)]
@@ -46,6 +47,16 @@ impl Selection {
         };
         let prefix_len = row.home.object("", "").len();
         Ok(Self { labels, fields, start, end, prefix_len, namespaced: row.namespaced() })
+    }
+
+    /// Goes on where an earlier page of the same list ended.
+    pub(crate) fn continue_at(&mut self, row: &Row, continuation: &Continuation) -> Result<(), Status> {
+        let from = row.home.absolute(&continuation.start);
+        if from < self.start || from > self.end {
+            return Err(Status::bad_request("continue key is not valid: it is of another list"));
+        }
+        self.start = from;
+        Ok(())
     }
 
     /// Whether every object of the range is wanted.

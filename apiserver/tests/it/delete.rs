@@ -80,3 +80,36 @@ async fn a_collection_is_deleted_by_selector() {
     world.call(Method::DELETE, CONFIG_MAPS, &[], "").await.expect(200);
     assert_eq!(world.get(CONFIG_MAPS).await.field("/items"), json!([]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_holds_for_deletes_too() {
+    let world = World::new().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        let object = json!({"metadata": {"name": name, "labels": {"odd": (name != "b").to_string()}}});
+        world.post(CONFIG_MAPS, &object).await.expect(201);
+    }
+    let names = |answer: &crate::world::Answer| -> Vec<String> {
+        let items = answer.field("/items");
+        items.as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let path = format!("{CONFIG_MAPS}?labelSelector=odd%3Dtrue&limit=2");
+    let first = world.call(Method::DELETE, &path, &[], "").await.expect(200);
+    assert_eq!(names(&first), ["a", "c"]);
+    assert_eq!(names(&world.get(CONFIG_MAPS).await), ["b", "d", "e"]);
+    let token = first.field("/metadata/continue").as_str().unwrap().to_owned();
+    let second = world.call(Method::DELETE, &format!("{path}&continue={token}"), &[], "").await.expect(200);
+    assert_eq!((names(&second), second.field("/metadata/continue")), (vec!["d".into(), "e".into()], Value::Null));
+    assert_eq!(names(&world.get(CONFIG_MAPS).await), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_refusal_does_not_cut_the_deletes_beside_it() {
+    let world = World::new().await;
+    for name in ["a", "b", "c"] {
+        world.config_map(name, &json!({})).await.expect(201);
+    }
+    let uid = world.get(&format!("{CONFIG_MAPS}/b")).await.field("/metadata/uid");
+    let refused = world.delete(CONFIG_MAPS, &json!({"preconditions": {"uid": uid}})).await.expect(409);
+    assert!(refused.message().contains("does not match the UID in record"), "{}", refused.message());
+    world.get(&format!("{CONFIG_MAPS}/b")).await.expect(404);
+}
