@@ -7,6 +7,7 @@ use quorate_raft_store::Consistency;
 use serde_json::Value;
 
 use super::{AdmissionRequest, MIRROR_ANNOTATION, Operation};
+use crate::authorize::node::references;
 use crate::storage::{Home, Storage, stored_status};
 
 /// Labels by which administrators keep workloads apart; a taken-over node must not claim them.
@@ -26,6 +27,12 @@ const OWN_LABELS: [&str; 12] = [
     "topology.kubernetes.io/zone",
     "node.kubernetes.io/windows-build",
 ];
+/// What of a pod's status is the claim controller's to say, with upstream's words for it.
+const CLAIM_STATUSES: [(&str, &str); 3] = [
+    ("/status/resourceClaimStatuses", "resource claim statues"),
+    ("/status/extendedResourceClaimStatus", "extended resource claim status"),
+    ("/status/nodeAllocatableResourceClaimStatuses", "node allocatable resource claim statuses"),
+];
 const OWN_LABEL_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
 pub(super) async fn validate(
@@ -36,10 +43,16 @@ pub(super) async fn validate(
     let Some(node) = request.identity.node_name() else { return Ok(()) };
     let verdict = match (request.row.resource.group.as_str(), request.row.resource.plural.as_str(), request.subresource)
     {
-        ("", "pods", "") => pods(node, request, object),
+        ("", "pods", "") => pods(node, request, object, storage).await?,
         ("", "pods", "status") => pod_status(node, request, object),
         ("", "pods", "eviction") => eviction(node, request, storage).await?,
+        ("", "pods", other) => {
+            Err(format!("unexpected pod subresource {}, only 'status' and 'eviction' are allowed", quote(other)))
+        }
         ("", "nodes", _) => nodes(node, request, object),
+        ("", "persistentvolumeclaims", "status") => claim_status(node, request, object),
+        ("", "persistentvolumeclaims", _) => Err("may only update PVC status".to_owned()),
+        ("resource.k8s.io", "resourceslices", _) => resource_slices(node, request, object),
         ("", "serviceaccounts", "token") => token(node, request, object, storage).await?,
         ("coordination.k8s.io", "leases", "") | ("storage.k8s.io", "csinodes", "") => {
             like_itself(node, request, object)
@@ -55,26 +68,61 @@ fn bound_to(pod: &Object) -> &str {
     pod.get("/spec/nodeName").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn pods(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) -> Verdict {
+async fn pods(
+    node: &str,
+    request: &AdmissionRequest<'_>,
+    object: Option<&Object>,
+    storage: &Storage,
+) -> Result<Verdict, Status> {
     let named = quote(node);
-    match (request.operation, object, request.old) {
+    Ok(match (request.operation, object, request.old) {
         (Operation::Create, Some(pod), _) => {
-            if pod.annotation(MIRROR_ANNOTATION).is_none() {
-                let annotation = quote(MIRROR_ANNOTATION);
-                return Err(format!(
-                    "pod does not have {annotation} annotation, node {named} can only create mirror pods"
-                ));
-            }
-            if bound_to(pod) != node {
-                return Err(format!("node {named} can only create pods with spec.nodeName set to itself"));
-            }
-            Ok(())
+            let own = self::object(storage, "nodes", "", node).await?;
+            mirror_pod(node, pod, own.as_ref().and_then(Object::uid))
         }
         (Operation::Delete, _, Some(pod)) if bound_to(pod) != node => {
             Err(format!("node {named} can only delete pods with spec.nodeName set to itself"))
         }
         (Operation::Delete, ..) => Ok(()),
-        _ => Err(format!("unexpected operation on pods by node {named}")),
+        (operation, ..) => {
+            let operation = format!("{operation:?}").to_uppercase();
+            Err(format!("unexpected operation {operation:?}, node {named} can only create and delete mirror pods"))
+        }
+    })
+}
+
+/// A node creates nothing but the images of pods that it runs of its own accord: its own, bound to it, and referring
+/// to nothing, since a node can read what its pods refer to.
+fn mirror_pod(node: &str, pod: &Object, uid: Option<&str>) -> Verdict {
+    let named = quote(node);
+    if pod.annotation(MIRROR_ANNOTATION).is_none() {
+        let annotation = quote(MIRROR_ANNOTATION);
+        return Err(format!("pod does not have {annotation} annotation, node {named} can only create mirror pods"));
+    }
+    if bound_to(pod) != node {
+        return Err(format!("node {named} can only create pods with spec.nodeName set to itself"));
+    }
+    let owners = pod.owner_references();
+    let [owner] = owners.as_slice() else {
+        let which = if owners.is_empty() { "an owner reference" } else { "a single owner reference" };
+        return Err(format!("node {named} can only create pods with {which} set to itself"));
+    };
+    if (owner.api_version.as_str(), owner.kind.as_str(), owner.name.as_str()) != ("v1", "Node", node) {
+        return Err(format!("node {named} can only create pods with an owner reference set to itself"));
+    }
+    if owner.controller != Some(true) {
+        return Err(format!("node {named} can only create pods with a controller owner reference set to itself"));
+    }
+    if owner.block_owner_deletion == Some(true) {
+        return Err(format!("node {named} must not set blockOwnerDeletion on an owner reference"));
+    }
+    let Some(uid) = uid else { return Err(format!("node {named} not found")) };
+    if owner.uid != uid {
+        return Err(format!("node {node} UID mismatch: expected {} got {uid}", owner.uid));
+    }
+    match references::first_of_the_api(pod) {
+        Some(what) => Err(format!("node {named} can not create pods that reference {what}")),
+        None => Ok(()),
     }
 }
 
@@ -87,7 +135,47 @@ fn pod_status(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object
     if object.is_some_and(|new| new.get("/metadata/labels") != old.get("/metadata/labels")) {
         return Err(format!("node {} cannot update labels through pod status", quote(node)));
     }
+    for (field, what) in CLAIM_STATUSES {
+        if object.is_some_and(|new| new.get(field) != old.get(field)) {
+            return Err(format!("node {} cannot update {what}", quote(node)));
+        }
+    }
     Ok(())
+}
+
+/// Of a claim a node reports how large its volume is and how its growth goes.
+fn claim_status(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) -> Verdict {
+    let (Some(old), Some(new)) = (request.old, object) else { return Ok(()) };
+    let rest = |claim: &Object| {
+        let mut claim = claim.clone();
+        claim.set_resource_version(None);
+        for field in ["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"] {
+            claim.remove(&format!("/status/{field}"));
+        }
+        claim
+    };
+    if rest(old) == rest(new) {
+        return Ok(());
+    }
+    let named = quote(node);
+    Err(format!("node {named} is not allowed to update fields other than status.quantity and status.conditions"))
+}
+
+/// What a node's devices are is for the node to say, and of no other.
+fn resource_slices(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) -> Verdict {
+    let of_node = |slice: Option<&Object>| {
+        slice.and_then(|slice| slice.get("/spec/nodeName")).and_then(Value::as_str) == Some(node)
+    };
+    let (verb, own) = match request.operation {
+        Operation::Create => ("create", of_node(object)),
+        Operation::Delete => ("delete", of_node(request.old)),
+        Operation::Update | Operation::Connect => return Ok(()),
+    };
+    if own {
+        Ok(())
+    } else {
+        Err(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
+    }
 }
 
 async fn eviction(node: &str, request: &AdmissionRequest<'_>, storage: &Storage) -> Result<Verdict, Status> {
@@ -109,6 +197,15 @@ fn nodes(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) ->
     let none = Object::default();
     let old = request.old.unwrap_or(&none);
     let set = |pointer: &str| new.get(pointer) != old.get(pointer);
+    // A node reads what its configSource names.
+    if new.get("/spec/configSource").is_some() && set("/spec/configSource") {
+        return Err(match request.operation {
+            Operation::Create => {
+                format!("node {} is not allowed to create pods with a non-nil configSource", quote(node))
+            }
+            _ => format!("node {} is not allowed to update configSource to a new non-nil configSource", quote(node)),
+        });
+    }
     if request.operation == Operation::Update {
         if set("/spec/taints") {
             return Err(format!("node {} is not allowed to modify taints", quote(node)));
@@ -123,8 +220,12 @@ fn nodes(node: &str, request: &AdmissionRequest<'_>, object: Option<&Object>) ->
     }
     refused.sort_unstable();
     refused.dedup();
-    let verb = if request.operation == Operation::Create { "set" } else { "modify" };
-    Err(format!("is not allowed to {verb} the following labels: {}", refused.join(", ")))
+    let refused = refused.join(", ");
+    Err(if request.operation == Operation::Create {
+        format!("node {} is not allowed to set the following labels: {refused}", quote(node))
+    } else {
+        format!("is not allowed to modify labels: {refused}")
+    })
 }
 
 fn changed_labels<'a>(old: &'a Object, new: &'a Object) -> Vec<&'a str> {
@@ -181,9 +282,8 @@ async fn token(
         return Ok(Err(format!("pod {} not found", quote(reference("name")))));
     };
     Ok(if pod.uid() != Some(reference("uid")) {
-        let found = pod.uid().unwrap_or_default();
         Err(format!(
-            "the UID in the bound object reference ({}) does not match the UID in record ({found}). The object might have been deleted and then recreated",
+            "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
             reference("uid")
         ))
     } else if bound_to(&pod) != node {

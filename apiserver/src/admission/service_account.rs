@@ -10,6 +10,7 @@ use quorate_raft_store::Consistency;
 use serde_json::{Value, json};
 
 use super::{AdmissionRequest, MIRROR_ANNOTATION, Operation};
+use crate::authorize::node::references;
 use crate::storage::{Home, Storage, stored_status};
 
 const DEFAULT_NAME: &str = "default";
@@ -65,15 +66,15 @@ fn mirror(request: &AdmissionRequest<'_>, pod: &Object) -> Result<(), Status> {
     if !text(pod, "/spec/serviceAccountName").is_empty() {
         return Err(super::forbidden(request, Some(pod), "a mirror pod may not reference service accounts"));
     }
+    if references::first_of_the_api(pod) == Some("secrets") {
+        return Err(super::forbidden(request, Some(pod), "a mirror pod may not reference secrets"));
+    }
     let volumes = pod.get("/spec/volumes").and_then(Value::as_array);
     let projects_token = |volume: &Value| {
         let sources = volume.pointer("/projected/sources").and_then(Value::as_array);
         sources.is_some_and(|sources| sources.iter().any(|source| source.get("serviceAccountToken").is_some()))
     };
     let why = match volumes {
-        Some(volumes) if volumes.iter().any(|volume| volume.get("secret").is_some()) => {
-            "a mirror pod may not reference secrets"
-        }
         Some(volumes) if volumes.iter().any(projects_token) => {
             "a mirror pod may not use ServiceAccountToken volume projections"
         }

@@ -13,7 +13,7 @@ use crate::bootstrap::roles;
 use crate::follow::{Follower, View};
 use crate::storage::{Home, Storage, Stored};
 
-mod references;
+pub(crate) mod references;
 
 pub(crate) use references::Reference;
 

@@ -293,7 +293,7 @@ async fn a_node_keeps_to_itself() {
     let labelled = cluster.by(node("n3"), Method::POST, nodes, &object("n3", &role)).await.expect(403);
     assert_eq!(
         labelled.message(),
-        r#"nodes "n3" is forbidden: is not allowed to set the following labels: node-role.kubernetes.io/control-plane"#
+        r#"nodes "n3" is forbidden: node "n3" is not allowed to set the following labels: node-role.kubernetes.io/control-plane"#
     );
     let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": name}});
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";

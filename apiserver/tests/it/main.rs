@@ -11,6 +11,7 @@ mod health;
 mod identity;
 mod list;
 mod pods;
+mod restriction;
 mod services;
 mod streams;
 mod tls;
