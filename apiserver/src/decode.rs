@@ -21,6 +21,20 @@ pub(crate) fn object(call: &Call, body: &[u8], expected: &Gvk, validation: Field
     Ok(object)
 }
 
+/// Reads an object of whichever of `kinds` the body names by its apiVersion; the first if it names none of them.
+pub(crate) fn one_of(call: &Call, body: &[u8], kinds: &[Gvk], validation: FieldValidation) -> Result<Object, Status> {
+    let expected = kinds.first().ok_or_else(Status::unknown_resource)?;
+    let encoding = Encoding::of_body(&call.parts.headers)?;
+    let named = if encoding == Encoding::Protobuf {
+        let (gvk, _) =
+            codec::protobuf::decode(body, Some(expected)).map_err(|error| unreadable(expected, &error.to_string()))?;
+        gvk.api_version()
+    } else {
+        type_fields(body, encoding, expected)?.0
+    };
+    object(call, body, kinds.iter().find(|kind| kind.api_version() == named).unwrap_or(expected), validation)
+}
+
 fn value(call: &Call, body: &[u8], expected: &Gvk, validation: FieldValidation) -> Result<Value, Status> {
     let encoding = Encoding::of_body(&call.parts.headers)?;
     if encoding == Encoding::Protobuf {

@@ -141,8 +141,12 @@ fn host_ports(spec: &Map<String, Value>) -> BTreeSet<HostPort> {
     let text = |port: &Value, field: &str, default: &str| {
         port.get(field).and_then(Value::as_str).unwrap_or(default).to_owned()
     };
-    let ports =
-        containers(spec).flat_map(|container| container.get("ports").and_then(Value::as_array).into_iter().flatten());
+    // Restartable init containers hold their ports as long as the pod runs.
+    let sidecars = spec.get("initContainers").and_then(Value::as_array).into_iter().flatten();
+    let sidecars = sidecars.filter(|one| one.get("restartPolicy").and_then(Value::as_str) == Some("Always"));
+    let ports = containers(spec)
+        .chain(sidecars)
+        .flat_map(|container| container.get("ports").and_then(Value::as_array).into_iter().flatten());
     let wanted = ports.filter_map(|port| {
         let number = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number > 0)?;
         Some(HostPort { ip: text(port, "hostIP", ""), protocol: text(port, "protocol", "TCP"), port: number })

@@ -4,35 +4,41 @@ use std::sync::Arc;
 
 use http::Response;
 use quorate_api::codec::FieldValidation;
-use quorate_api::name::Gvk;
+use quorate_api::name::{GroupResource, Gvk};
 use quorate_api::object::Object;
 use quorate_api::selector::LabelSelector;
 use quorate_api::status::{Cause, Reason, Status};
 use quorate_api::time::Time;
 use quorate_raft_store::{Compare, Consistency, Op, Range};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::binding::set_condition;
 use crate::body::Body;
 use crate::call::Call;
 use crate::registry::Row;
 use crate::registry::guard::Guards;
-use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Home, Stored, stored_status};
 use crate::verb::delete::Deletion;
 use crate::verb::options::DeleteOptions;
-use crate::verb::write::{SCHEMA_LEVEL, Step, Writer};
+use crate::verb::write::{Step, Writer};
 use crate::{decode, respond};
 
 /// Races with the disruption controller and other evictions are run again so often.
 const EVICTION_ATTEMPTS: u32 = 16;
-/// Budgets of one namespace that are looked at.
-const MAX_BUDGETS: usize = 1_000;
+/// Budgets per read of the store.
+const BUDGET_PAGE: usize = 500;
+/// A budget whose evictions nobody has confirmed for so many pods allows no more.
+const MAX_DISRUPTED_PODS: usize = 2_000;
 const BUSY_RETRY_SECONDS: u32 = 10;
+const BUDGETS: &str = "poddisruptionbudgets";
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+/// Today's version, and what old clients send.
+const EVICTION_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<Body>, Status> {
     let body = call.read_body().await?;
-    let eviction = decode::object(call, &body, &eviction_kind(&body), FieldValidation::Warn)?;
+    let kinds = EVICTION_VERSIONS.map(|version| Gvk::new("policy", version, "Eviction"));
+    let eviction = decode::one_of(call, &body, &kinds, FieldValidation::Warn)?;
     if eviction.name() != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
@@ -46,13 +52,6 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
         }
     }
     Err(Status::too_many_requests("the disruption budget changes too often, try again", BUSY_RETRY_SECONDS))
-}
-
-/// Old clients send `policy/v1beta1`.
-fn eviction_kind(body: &[u8]) -> Gvk {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let old = value.get("apiVersion").and_then(Value::as_str) == Some("policy/v1beta1");
-    Gvk::new("policy", if old { "v1beta1" } else { "v1" }, "Eviction")
 }
 
 async fn evict(writer: &Writer<'_>, options: &DeleteOptions) -> Result<Step<Deletion>, Status> {
@@ -91,26 +90,33 @@ async fn budget_of(writer: &Writer<'_>, pod: &Object) -> Result<Option<Budget>, 
     if needs_no_budget(pod) {
         return Ok(None);
     }
-    let home = Home::new("policy", "poddisruptionbudgets");
-    let (start, end) = home.range(writer.namespace);
-    let range = Range { start, end, limit: MAX_BUDGETS, ..Range::default() };
-    let page = writer.call.server.storage().page(range, Consistency::Linearizable).await?;
     let mut found = None;
-    for item in &page.items {
-        let stored = Stored::open(item).map_err(stored_status)?;
-        let object = stored.object().map_err(stored_status)?;
-        let selector = LabelSelector::from_json(object.get("/spec/selector"));
-        if !selector.is_ok_and(|selector| selector.matches(&pod.labels())) {
-            continue;
+    let (mut start, end) = Home::new("policy", BUDGETS).range(writer.namespace);
+    let mut revision = None;
+    loop {
+        let range = Range { start, end: end.clone(), limit: BUDGET_PAGE, revision, ..Range::default() };
+        let consistency = if revision.is_none() { Consistency::Linearizable } else { Consistency::Local };
+        let page = writer.call.server.storage().page(range, consistency).await?;
+        revision = Some(page.revision);
+        for item in &page.items {
+            let stored = Stored::open(item).map_err(stored_status)?;
+            let object = stored.object().map_err(stored_status)?;
+            let selector = LabelSelector::from_json(object.get("/spec/selector"));
+            if !selector.is_ok_and(|selector| selector.matches(&pod.labels())) {
+                continue;
+            }
+            if found.is_some() {
+                const TWO: &str =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Status::failure(Reason::InternalError, TWO));
+            }
+            found = Some(Budget { stored, object });
         }
-        if found.is_some() {
-            const TWO: &str =
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(Status::failure(Reason::InternalError, TWO));
+        match page.next_start() {
+            Some(next) => start = next,
+            None => return Ok(found),
         }
-        found = Some(Budget { stored, object });
     }
-    Ok(found)
 }
 
 /// Takes one disruption from the budget, or refuses with upstream's words.
@@ -129,17 +135,72 @@ fn debit(writer: &Writer<'_>, budget: &Budget, pod: &Object) -> Result<Guards, S
         return Err(violates(message, BUSY_RETRY_SECONDS));
     }
     let allowed = number("/status/disruptionsAllowed");
-    if allowed <= 0 {
-        let message = format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently");
-        return Err(violates(message, 0));
+    let disrupted = budget.object.get("/status/disruptedPods").and_then(Value::as_object).map_or(0, Map::len);
+    if allowed < 0 {
+        let why = "pdb disruptions allowed is negative";
+        return Err(unusable(name, why, why));
+    }
+    if disrupted > MAX_DISRUPTED_PODS {
+        return Err(unusable(
+            name,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            "too many pending evictions not confirmed by PDB controller",
+        ));
+    }
+    if allowed == 0 {
+        return Err(violates(refusal(&budget.object, healthy, desired), 0));
     }
     let mut new = budget.object.clone();
-    let now = Time::from_timestamp(writer.call.now()).to_string();
+    let now = Time::from_timestamp(writer.call.now());
     new.set("/status/disruptionsAllowed", allowed - 1).map_err(Status::internal)?;
-    new.set(&format!("/status/disruptedPods/{}", pod.name()), now).map_err(Status::internal)?;
-    let value = encode(&new, &HeaderFields { schema_level: SCHEMA_LEVEL, fields: &[] });
-    let put = Op::Put { key, value: value.into(), ttl: None };
+    new.set(&format!("/status/disruptedPods/{}", pod.name()), now.to_string()).map_err(Status::internal)?;
+    if allowed == 1 {
+        let condition = json!({
+            "type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": "",
+            "observedGeneration": number("/status/observedGeneration"),
+        });
+        set_condition(&mut new, condition, now)?;
+    }
+    let registry = writer.call.server.registry();
+    let row = registry.preferred("policy", BUDGETS).ok_or_else(Status::unknown_resource)?;
+    let writer = Writer { row, ..*writer };
+    let put = Op::Put { key, value: writer.encode(&writer.canonical(new)?), ttl: None };
     Ok(Guards { compares: vec![unchanged], ops: vec![put], on_violation: None })
+}
+
+/// Why a budget allows nothing, as far as its controller has told.
+fn refusal(budget: &Object, healthy: i64, desired: i64) -> String {
+    let name = budget.name();
+    let conditions = budget.get("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let text =
+        |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let told = conditions
+        .filter(|condition| text(condition, "type") == DISRUPTION_ALLOWED && text(condition, "status") == "False")
+        .map(|condition| (text(condition, "reason"), text(condition, "message")))
+        .find(|(_, message)| !message.is_empty());
+    match told {
+        // Of a budget that could not be computed the counts mean nothing.
+        Some((reason, message)) if reason == "SyncFailed" => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+        ),
+        _ if healthy <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        }
+        Some((reason, message)) => {
+            format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {message}")
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    }
+}
+
+/// 403 for a budget whose status makes no sense or has no room.
+fn unusable(name: &str, why: &str, told: &str) -> Status {
+    let cause = Cause {
+        reason: "DisruptionBudget".to_owned(),
+        message: format!("The disruption budget {name} does not allow evicting pods currently: {told}"),
+        field: String::new(),
+    };
+    Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), name, why).with_cause(cause)
 }
 
 fn violates(message: String, retry_after: u32) -> Status {

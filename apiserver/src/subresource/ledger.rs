@@ -5,7 +5,7 @@
 //! has to retry. A pod created with its node already set is recorded without bound, as upstream leaves the judgement
 //! to the node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -21,6 +21,10 @@ use crate::registry::guard::{GuardRequest, Guards};
 use crate::storage::{Home, key, stored_status};
 
 const PORT_PREFIX: &str = "port/";
+/// `port/TCP/80`; a fourth part is an address of the node.
+const PORT_PARTS: usize = 3;
+/// A port on all of a node's addresses fills the port's counter; one on a single address takes a unit of it.
+const WHOLE_PORT: i64 = 1 << 20;
 
 /// What a pod takes: CPU in thousandths, everything else in whole units.
 pub(crate) type Amounts = BTreeMap<String, i64>;
@@ -75,7 +79,8 @@ fn difference(old: &Amounts, new: &Amounts) -> Amounts {
     old.keys().chain(new.keys()).map(|name| (name.clone(), amount(new, name) - amount(old, name))).collect()
 }
 
-/// The node's allocatable for what the pod asks; the transaction compares that the node is still there.
+/// The node's allocatable for what the pod asks; the transaction compares that the node is still there. A pod can be
+/// bound to a name that no node has (yet): such a binding has no bound.
 async fn bounds(
     request: &GuardRequest<'_>,
     node: &str,
@@ -83,22 +88,33 @@ async fn bounds(
     guards: &mut Guards,
 ) -> Result<Amounts, Status> {
     let nodes = Home::new("", "nodes");
-    // The bound may be a heartbeat old, but a node that is gone has no room.
-    let Some(stored) = request.storage.get(&nodes, "", node, Consistency::Local).await? else {
-        return Ok(Amounts::new());
-    };
+    // The bound may be a heartbeat old; that there is none is only said of the newest state.
+    let mut found = request.storage.get(&nodes, "", node, Consistency::Local).await?;
+    if found.is_none() {
+        found = request.storage.get(&nodes, "", node, Consistency::Linearizable).await?;
+    }
+    let Some(stored) = found else { return Ok(Amounts::new()) };
     guards.compares.push(Compare::Present { key: stored.key.clone() });
     let object = stored.object().map_err(stored_status)?;
     let allocatable = object.get("/status/allocatable").or_else(|| object.get("/status/capacity"));
     let mut bounds = Amounts::new();
-    for name in amounts.keys() {
+    for (name, by) in amounts {
         if name.starts_with(PORT_PREFIX) {
-            bounds.insert(name.clone(), 1);
+            bounds.insert(name.clone(), port_bound(name, *by));
         } else if let Some(allocatable) = allocatable.and_then(Value::as_object) {
             bounds.insert(name.clone(), allocatable.get(name).map_or(0, |value| units(name, value)));
         }
     }
     Ok(bounds)
+}
+
+/// A single address can be taken once. Beside a port that is taken whole there is room for nothing.
+fn port_bound(name: &str, by: i64) -> i64 {
+    match name.split('/').count() {
+        PORT_PARTS if by >= WHOLE_PORT => WHOLE_PORT,
+        PORT_PARTS => WHOLE_PORT - 1,
+        _ => 1,
+    }
 }
 
 /// 409 that names the guard.
@@ -143,9 +159,6 @@ fn amounts(pod: &Object) -> Amounts {
     }
     for container in list(pod.get("/spec/containers")) {
         add(&mut running, &requests(container));
-        for name in list(container.get("ports")).iter().filter_map(host_port) {
-            running.insert(name, 1);
-        }
     }
     add(&mut running, &sidecars);
     raise(&mut running, &peak);
@@ -155,8 +168,30 @@ fn amounts(pod: &Object) -> Amounts {
     for (name, value) in entries(pod.get("/spec/overhead")) {
         *running.entry(name.clone()).or_default() += units(name, value);
     }
+    add(&mut running, &host_ports(pod));
     running.insert("pods".to_owned(), 1);
     running
+}
+
+/// The host ports of the pod's containers: of each port the address, and the port itself so that a port on every
+/// address and one on a single address exclude each other.
+fn host_ports(pod: &Object) -> Amounts {
+    let sidecars = list(pod.get("/spec/initContainers"))
+        .iter()
+        .filter(|container| container.get("restartPolicy").and_then(Value::as_str) == Some("Always"));
+    let containers = list(pod.get("/spec/containers")).iter().chain(sidecars);
+    let wanted: BTreeSet<(String, &str)> =
+        containers.flat_map(|container| list(container.get("ports"))).filter_map(host_port).collect();
+    let mut amounts = Amounts::new();
+    for (port, address) in wanted {
+        if address.is_empty() {
+            amounts.insert(port, WHOLE_PORT);
+        } else {
+            amounts.insert(format!("{port}/{address}"), 1);
+            *amounts.entry(port).or_default() += 1;
+        }
+    }
+    amounts
 }
 
 fn requests(container: &Value) -> Amounts {
@@ -168,11 +203,12 @@ fn units(name: &str, value: &Value) -> i64 {
     if name == "cpu" { quantity.milli_value() } else { quantity.value() }
 }
 
-fn host_port(port: &Value) -> Option<String> {
+/// The port's counter, and the address if it is a single one.
+fn host_port(port: &Value) -> Option<(String, &str)> {
     let number = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number > 0)?;
     let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
     let address = port.get("hostIP").and_then(Value::as_str).filter(|ip| *ip != "0.0.0.0").unwrap_or_default();
-    Some(format!("{PORT_PREFIX}{protocol}/{number}/{address}"))
+    Some((format!("{PORT_PREFIX}{protocol}/{number}"), address))
 }
 
 fn add(sum: &mut Amounts, own: &Amounts) {
@@ -217,10 +253,25 @@ mod tests {
             ],
         }});
         let expected: Amounts =
-            [("cpu", 1010), ("example.com/gpu", 1), ("memory", 3 << 20), ("pods", 1), ("port/TCP/80/", 1)]
+            [("cpu", 1010), ("example.com/gpu", 1), ("memory", 3 << 20), ("pods", 1), ("port/TCP/80", WHOLE_PORT)]
                 .map(|(name, amount)| (name.to_owned(), amount))
                 .into();
         assert_eq!(charge(&Object::from_value(pod).unwrap()), Some(("n".to_owned(), expected)));
+    }
+
+    #[test]
+    fn a_port_on_every_address_and_one_on_a_single_address_exclude_each_other() {
+        let pod = json!({"spec": {"nodeName": "n", "containers": [{"ports": [
+            {"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, {"containerPort": 1},
+            {"hostPort": 53, "protocol": "UDP", "hostIP": "0.0.0.0"},
+        ]}]}});
+        let expected: Amounts =
+            [("port/TCP/80", 2), ("port/TCP/80/10.0.0.1", 1), ("port/TCP/80/10.0.0.2", 1), ("port/UDP/53", WHOLE_PORT)]
+                .map(|(name, amount)| (name.to_owned(), amount))
+                .into();
+        assert_eq!(host_ports(&Object::from_value(pod).unwrap()), expected);
+        let bounds: Vec<i64> = expected.iter().map(|(name, by)| port_bound(name, *by)).collect();
+        assert_eq!(bounds, [WHOLE_PORT - 1, 1, 1, WHOLE_PORT]);
     }
 
     #[test]
