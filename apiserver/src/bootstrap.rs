@@ -29,6 +29,7 @@ use crate::pod_cidr::{self, PodNetwork};
 use crate::server::Server;
 use crate::storage::{key, read_status};
 use client::Client;
+use policy::Repair;
 
 /// Objects written at once: enough to fill the store's batches, few enough not to crowd out other writers.
 const CONCURRENT_WRITES: usize = 32;
@@ -132,7 +133,7 @@ async fn work(server: &Server, term: u64) {
     let client = loop {
         match begin(server, term).await {
             Ok(client) => break client,
-            Err(status) => tracing::debug!(%status, term, "the cluster's bootstrap is tried again"),
+            Err(status) => tracing::warn!(%status, term, "the cluster's bootstrap is tried again"),
         }
         clock.sleep(backoff.next_delay()).await;
     };
@@ -172,7 +173,11 @@ async fn ensure_one(client: &Client, wanted: &Value) -> Result<(), Status> {
     };
     let is_policy = place.group == crate::authorize::index::GROUP;
     match policy::reconciled(&existing, wanted).filter(|_| is_policy) {
-        Some(merged) => client.update(&place, &merged).await,
+        Some(Repair::Update(merged)) => client.update(&place, &merged).await,
+        Some(Repair::Recreate) => {
+            client.delete_exactly(&place, &existing).await?;
+            client.create(&place, wanted).await
+        }
         None => Ok(()),
     }
 }

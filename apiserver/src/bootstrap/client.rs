@@ -78,6 +78,15 @@ impl Client {
         }
     }
 
+    /// Deletes the object that was read, and no other of its name.
+    pub(super) async fn delete_exactly(&self, place: &Place, object: &Value) -> Result<(), Status> {
+        let options = serde_json::json!({"preconditions": {"uid": object.pointer("/metadata/uid")}});
+        match self.send(Method::DELETE, &place.path(), Some(&options)).await {
+            Err(status) if !status.is(Reason::NotFound) => Err(status),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Value>, Status> {
         let mut list = self.send(Method::GET, path, None).await?;
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())

@@ -212,16 +212,29 @@ fn account(name: &str) -> Value {
     json!({"kind": "ServiceAccount", "name": name, "namespace": SYSTEM})
 }
 
+/// What brings an existing default object up to date.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Repair {
+    Update(Value),
+    /// A binding's role cannot be changed: it is deleted and made anew.
+    Recreate,
+}
+
 /// What an existing default object lacks is added; what it has beyond that stays. `None` when nothing is lacking, or
 /// when its owner has taken it out of our hands.
-pub(super) fn reconciled(existing: &Value, wanted: &Value) -> Option<Value> {
+pub(super) fn reconciled(existing: &Value, wanted: &Value) -> Option<Repair> {
     let annotations = existing.pointer("/metadata/annotations");
     if annotations.and_then(|all| all.get(AUTO_UPDATE)).and_then(Value::as_str) == Some("false") {
         return None;
     }
+    let is_binding = wanted.get("roleRef").is_some();
+    // With its subjects added, the system's users would hold whatever role it leads to now.
+    if is_binding && existing.get("roleRef") != wanted.get("roleRef") {
+        return Some(Repair::Recreate);
+    }
     let mut merged = existing.clone();
     let aggregated = wanted.get("aggregationRule").is_some();
-    let list = if wanted.get("roleRef").is_some() { "subjects" } else { "rules" };
+    let list = if is_binding { "subjects" } else { "rules" };
     // Aggregated rules belong to whoever keeps them equal to their parts.
     let lists: &[&str] = if aggregated { &[] } else { &[list] };
     for list in lists {
@@ -229,6 +242,9 @@ pub(super) fn reconciled(existing: &Value, wanted: &Value) -> Option<Value> {
         if !lacking.is_empty() {
             merged[*list] = items(existing, list).cloned().chain(lacking).collect();
         }
+    }
+    if !is_binding {
+        aggregate(&mut merged, existing, wanted);
     }
     for kind in ["labels", "annotations"] {
         let Some(all) = wanted["metadata"][kind].as_object() else { continue };
@@ -238,7 +254,28 @@ pub(super) fn reconciled(existing: &Value, wanted: &Value) -> Option<Value> {
             }
         }
     }
-    (merged != *existing).then_some(merged)
+    (merged != *existing).then_some(Repair::Update(merged))
+}
+
+/// A role is put together from the roles that it should be, and from others that were added; a role that should not
+/// be put together at all stands by itself again.
+fn aggregate(merged: &mut Value, existing: &Value, wanted: &Value) {
+    const RULE: &str = "aggregationRule";
+    const SELECTORS: &str = "clusterRoleSelectors";
+    let none = Value::Null;
+    let (has, should) = (existing.get(RULE).unwrap_or(&none), wanted.get(RULE));
+    let Some(should) = should else {
+        if let Some(fields) = merged.as_object_mut() {
+            fields.remove(RULE);
+        }
+        return;
+    };
+    let lacking: Vec<Value> =
+        items(should, SELECTORS).filter(|item| !items(has, SELECTORS).any(|own| own == *item)).cloned().collect();
+    if !lacking.is_empty() {
+        let all: Vec<Value> = items(has, SELECTORS).cloned().chain(lacking).collect();
+        merged[RULE] = json!({SELECTORS: all});
+    }
 }
 
 fn items<'a>(object: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
@@ -300,9 +337,33 @@ mod tests {
         let wanted = role(vec![rule("get")]);
         assert_eq!(reconciled(&wanted, &wanted), None);
         let own = role(vec![rule("list")]);
-        assert_eq!(reconciled(&own, &wanted), Some(role(vec![rule("list"), rule("get")])));
+        assert_eq!(reconciled(&own, &wanted), Some(Repair::Update(role(vec![rule("list"), rule("get")]))));
         let mut kept = own;
         kept["metadata"]["annotations"][AUTO_UPDATE] = json!("false");
         assert_eq!(reconciled(&kept, &wanted), None);
+    }
+
+    #[test]
+    fn a_binding_to_another_role_is_made_anew() {
+        let wanted = binding("ClusterRoleBinding", None, "b", "ClusterRole", "view", &[user("u")]);
+        let mut taken = wanted.clone();
+        taken["roleRef"]["name"] = json!("cluster-admin");
+        assert_eq!(reconciled(&taken, &wanted), Some(Repair::Recreate));
+        taken["metadata"]["annotations"][AUTO_UPDATE] = json!("false");
+        assert_eq!(reconciled(&taken, &wanted), None);
+    }
+
+    #[test]
+    fn an_aggregated_role_gets_its_rule_back() {
+        let wanted = objects().into_iter().find(|object| object["metadata"]["name"] == "view").unwrap();
+        let mut bare = wanted.clone();
+        bare.as_object_mut().unwrap().remove("aggregationRule");
+        assert_eq!(reconciled(&bare, &wanted), Some(Repair::Update(wanted.clone())));
+        let own = json!({"matchLabels": {"own": "true"}});
+        let mut more = bare.clone();
+        more["aggregationRule"] = json!({"clusterRoleSelectors": [own]});
+        let Some(Repair::Update(both)) = reconciled(&more, &wanted) else { panic!("nothing is repaired") };
+        let selectors = both["aggregationRule"]["clusterRoleSelectors"].as_array().unwrap();
+        assert_eq!((selectors.len(), &selectors[0]), (2, &own));
     }
 }
