@@ -84,7 +84,7 @@ impl Admission {
     /// `object` is the new state, absent on delete and connect.
     pub async fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Object>) -> Result<(), Status> {
         namespaces::validate(request)?;
-        node_restriction::validate(request, object, &self.storage).await?;
+        node_restriction::validate(request, object, &self.storage, &self.authorizer).await?;
         priority::validate(request, object, &self.storage).await?;
         escalation::validate(request, object, &self.authorizer).await
     }

@@ -1,5 +1,7 @@
 //! A node changes its own Node, its own Lease and its own pods, and labels itself within limits.
 
+mod audience;
+
 use quorate_api::object::Object;
 use quorate_api::quote::quote;
 use quorate_api::status::Status;
@@ -7,6 +9,7 @@ use quorate_raft_store::Consistency;
 use serde_json::Value;
 
 use super::{AdmissionRequest, MIRROR_ANNOTATION, Operation};
+use crate::authorize::Authorizer;
 use crate::authorize::node::references;
 use crate::storage::{Home, Storage, stored_status};
 
@@ -39,6 +42,7 @@ pub(super) async fn validate(
     request: &AdmissionRequest<'_>,
     object: Option<&Object>,
     storage: &Storage,
+    authorizer: &Authorizer,
 ) -> Result<(), Status> {
     let Some(node) = request.identity.node_name() else { return Ok(()) };
     let verdict = match (request.row.resource.group.as_str(), request.row.resource.plural.as_str(), request.subresource)
@@ -53,7 +57,7 @@ pub(super) async fn validate(
         ("", "persistentvolumeclaims", "status") => claim_status(node, request, object),
         ("", "persistentvolumeclaims", _) => Err("may only update PVC status".to_owned()),
         ("resource.k8s.io", "resourceslices", _) => resource_slices(node, request, object),
-        ("", "serviceaccounts", "token") => token(node, request, object, storage).await?,
+        ("", "serviceaccounts", "token") => token(node, request, object, storage, authorizer).await?,
         ("coordination.k8s.io", "leases", "") | ("storage.k8s.io", "csinodes", "") => {
             like_itself(node, request, object)
         }
@@ -77,7 +81,7 @@ async fn pods(
     let named = quote(node);
     Ok(match (request.operation, object, request.old) {
         (Operation::Create, Some(pod), _) => {
-            let own = self::object(storage, "nodes", "", node).await?;
+            let own = self::object(storage, &Home::new("", "nodes"), "", node).await?;
             mirror_pod(node, pod, own.as_ref().and_then(Object::uid))
         }
         (Operation::Delete, _, Some(pod)) if bound_to(pod) != node => {
@@ -179,7 +183,7 @@ fn resource_slices(node: &str, request: &AdmissionRequest<'_>, object: Option<&O
 }
 
 async fn eviction(node: &str, request: &AdmissionRequest<'_>, storage: &Storage) -> Result<Verdict, Status> {
-    let pod = object(storage, "pods", request.namespace, request.name).await?;
+    let pod = object(storage, &Home::new("", "pods"), request.namespace, request.name).await?;
     Ok(match pod {
         Some(pod) if bound_to(&pod) != node => {
             Err(format!("node {} can only evict pods with spec.nodeName set to itself", quote(node)))
@@ -265,6 +269,7 @@ async fn token(
     request: &AdmissionRequest<'_>,
     wanted: Option<&Object>,
     storage: &Storage,
+    authorizer: &Authorizer,
 ) -> Result<Verdict, Status> {
     let reference = |field: &str| {
         wanted
@@ -278,25 +283,24 @@ async fn token(
     if reference("uid").is_empty() {
         return Ok(Err("node requested token with a pod binding without a uid".to_owned()));
     }
-    let Some(pod) = object(storage, "pods", request.namespace, reference("name")).await? else {
+    let Some(pod) = object(storage, &Home::new("", "pods"), request.namespace, reference("name")).await? else {
         return Ok(Err(format!("pod {} not found", quote(reference("name")))));
     };
-    Ok(if pod.uid() != Some(reference("uid")) {
-        Err(format!(
+    if pod.uid() != Some(reference("uid")) {
+        return Ok(Err(format!(
             "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
             reference("uid")
-        ))
-    } else if bound_to(&pod) != node {
-        Err("node requested token bound to a pod scheduled on a different node".to_owned())
-    } else {
-        Ok(())
-    })
+        )));
+    }
+    if bound_to(&pod) != node {
+        return Ok(Err("node requested token bound to a pod scheduled on a different node".to_owned()));
+    }
+    audience::check(request, wanted, &pod, storage, authorizer).await
 }
 
-async fn object(storage: &Storage, plural: &str, namespace: &str, name: &str) -> Result<Option<Object>, Status> {
-    let home = Home::new("", plural);
+async fn object(storage: &Storage, home: &Home, namespace: &str, name: &str) -> Result<Option<Object>, Status> {
     for consistency in [Consistency::Local, Consistency::Linearizable] {
-        if let Some(stored) = storage.get(&home, namespace, name, consistency).await? {
+        if let Some(stored) = storage.get(home, namespace, name, consistency).await? {
             return stored.object().map(Some).map_err(stored_status);
         }
     }

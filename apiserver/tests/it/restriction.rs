@@ -111,3 +111,34 @@ async fn a_node_reports_and_no_more() {
     assert!(refused.message().ends_with("can only create ResourceSlice with the same NodeName as the requesting node"));
     by_node(Method::POST, slices, slice("n1")).await.expect(201);
 }
+
+/// A node gets tokens for whom its pods' volumes are, not for whomever it likes.
+#[tokio::test(start_paused = true)]
+async fn a_nodes_tokens_are_for_its_pods_audiences() {
+    let world = World::new().await;
+    world.default_account("a").await;
+    let source = json!({"serviceAccountToken": {"path": "t", "audience": "vault"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "nodeName": "n1", "automountServiceAccountToken": false,
+        "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "v", "projected": {"sources": [source]}}],
+    }});
+    let pod = world.post(PODS, &pod).await.expect(201);
+    let ask = |audiences: Value| {
+        let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.field("/metadata/uid")});
+        let (world, wanted) = (&world, json!({"spec": {"audiences": audiences, "boundObjectRef": bound}}));
+        let path = "/api/v1/namespaces/a/serviceaccounts/default/token";
+        async move { world.by(Identity::node("n1"), Method::POST, path, &wanted).await }
+    };
+    // Nothing is refused but by the missing key.
+    assert_eq!(ask(json!(["vault"])).await.expect(503).message(), "this server has no key to sign tokens with");
+    let refused = ask(json!(["bank"])).await.expect(403);
+    assert!(
+        refused.message().ends_with(r#"system:node:n1 is not authorized to request tokens for audience "bank""#),
+        "{}",
+        refused.message()
+    );
+    let refused = ask(json!(["vault", "bank"])).await.expect(403);
+    assert!(refused.message().ends_with("node may only request 0 or 1 audiences"), "{}", refused.message());
+    ask(json!([])).await.expect(403);
+}
