@@ -28,6 +28,7 @@ mod defaulting;
 mod difference;
 mod display;
 mod formats;
+pub(crate) mod gated;
 mod int_or_percent;
 pub(crate) mod keep;
 mod replicas;
@@ -88,6 +89,11 @@ impl Row {
 
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// What every user of this version is told, whatever the verb: that the version or the kind is on its way out.
+    pub fn deprecation(&self) -> Option<String> {
+        legacy::warning(&self.resource, &self.version).or_else(|| self.strategy.deprecated.map(str::to_owned))
     }
 
     /// Whether this is the row of `plural` in `group`, in any version.

@@ -32,6 +32,9 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> 
     let api_version = call.info.group_version();
     let row = call.server.registry().row(&api_version, &call.info.resource).map(Arc::clone);
     let row = row.ok_or_else(Status::unknown_resource)?;
+    if let Some(warning) = row.deprecation() {
+        call.warnings.add(warning);
+    }
     check_scope(call, &row)?;
     if !call.info.subresource.is_empty() {
         return subresource::dispatch(call, &row).await;

@@ -141,6 +141,12 @@ pub(crate) fn labels(map: Option<&Value>) -> String {
     or(&pairs.join(","), NONE).to_owned()
 }
 
+/// The selector of a workload: a label selector, or the plain map that the oldest kinds have.
+pub(crate) fn selector_of(selector: Option<&Value>) -> String {
+    let has = |part: &str| selector.and_then(|selector| selector.get(part)).is_some_and(|part| !part.is_string());
+    if has("matchLabels") || has("matchExpressions") { label_selector(selector) } else { labels(selector) }
+}
+
 /// A label selector object in the query syntax; `<none>` selects everything or nothing.
 pub(crate) fn label_selector(selector: Option<&Value>) -> String {
     let mut parts: Vec<(String, String)> = Vec::new();

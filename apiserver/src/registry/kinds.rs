@@ -24,8 +24,12 @@ pub(crate) fn strategy(group: &str, plural: &str) -> &'static Strategy {
     match group {
         "" => core_strategy(plural),
         "apps" | "batch" | "autoscaling" | "policy" => workload_strategy(group, plural),
-        "rbac.authorization.k8s.io" | "certificates.k8s.io" | "admissionregistration.k8s.io" => access_strategy(plural),
-        "networking.k8s.io" | "discovery.k8s.io" | "storage.k8s.io" | "resource.k8s.io" => cluster_strategy(plural),
+        "rbac.authorization.k8s.io" | "certificates.k8s.io" | "admissionregistration.k8s.io" => {
+            access_strategy(group, plural)
+        }
+        "networking.k8s.io" | "discovery.k8s.io" | "storage.k8s.io" | "resource.k8s.io" => {
+            cluster_strategy(group, plural)
+        }
         _ => other_strategy(group, plural),
     }
 }
@@ -66,41 +70,41 @@ fn workload_strategy(group: &str, plural: &str) -> &'static Strategy {
     }
 }
 
-fn access_strategy(plural: &str) -> &'static Strategy {
-    match plural {
-        "certificatesigningrequests" => &certificates::signing_request::STRATEGY,
-        "clusterrolebindings" => &binding::CLUSTER_ROLE_BINDING,
-        "clusterroles" => &role::CLUSTER_ROLE,
-        "mutatingadmissionpolicies" => &admission_policy::MUTATING,
-        "mutatingadmissionpolicybindings" => &admission_policy::MUTATING_BINDING,
-        "mutatingwebhookconfigurations" => &webhook::MUTATING,
-        "rolebindings" => &binding::ROLE_BINDING,
-        "roles" => &role::ROLE,
-        "validatingadmissionpolicies" => &admission_policy::VALIDATING,
-        "validatingadmissionpolicybindings" => &admission_policy::VALIDATING_BINDING,
-        "validatingwebhookconfigurations" => &webhook::VALIDATING,
+fn access_strategy(group: &str, plural: &str) -> &'static Strategy {
+    match (group, plural) {
+        ("certificates.k8s.io", "certificatesigningrequests") => &certificates::signing_request::STRATEGY,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &binding::CLUSTER_ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "clusterroles") => &role::CLUSTER_ROLE,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission_policy::MUTATING,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => &admission_policy::MUTATING_BINDING,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &webhook::MUTATING,
+        ("rbac.authorization.k8s.io", "rolebindings") => &binding::ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "roles") => &role::ROLE,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &admission_policy::VALIDATING,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => &admission_policy::VALIDATING_BINDING,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &webhook::VALIDATING,
         _ => &Strategy::DEFAULT,
     }
 }
 
-fn cluster_strategy(plural: &str) -> &'static Strategy {
-    match plural {
-        "csidrivers" => &csi::DRIVER,
-        "csinodes" => &csi::NODE,
-        "csistoragecapacities" => &csi::CAPACITY,
-        "deviceclasses" => &devices::DEVICE_CLASS,
-        "endpointslices" => &discovery::endpoint_slice::STRATEGY,
-        "ingressclasses" => &networking::ingress::CLASS,
-        "ingresses" => &networking::ingress::STRATEGY,
-        "ipaddresses" => &networking::addresses::IP_ADDRESS,
-        "networkpolicies" => &networking::network_policy::STRATEGY,
-        "resourceclaims" => &devices::CLAIM,
-        "resourceclaimtemplates" => &devices::CLAIM_TEMPLATE,
-        "resourceslices" => &devices::SLICE,
-        "servicecidrs" => &networking::addresses::SERVICE_CIDR,
-        "storageclasses" => &storage_class::STRATEGY,
-        "volumeattachments" => &volume_attachment::STRATEGY,
-        "volumeattributesclasses" => &storage_class::ATTRIBUTES,
+fn cluster_strategy(group: &str, plural: &str) -> &'static Strategy {
+    match (group, plural) {
+        ("storage.k8s.io", "csidrivers") => &csi::DRIVER,
+        ("storage.k8s.io", "csinodes") => &csi::NODE,
+        ("storage.k8s.io", "csistoragecapacities") => &csi::CAPACITY,
+        ("resource.k8s.io", "deviceclasses") => &devices::DEVICE_CLASS,
+        ("discovery.k8s.io", "endpointslices") => &discovery::endpoint_slice::STRATEGY,
+        ("networking.k8s.io", "ingressclasses") => &networking::ingress::CLASS,
+        ("networking.k8s.io", "ingresses") => &networking::ingress::STRATEGY,
+        ("networking.k8s.io", "ipaddresses") => &networking::addresses::IP_ADDRESS,
+        ("networking.k8s.io", "networkpolicies") => &networking::network_policy::STRATEGY,
+        ("resource.k8s.io", "resourceclaims") => &devices::CLAIM,
+        ("resource.k8s.io", "resourceclaimtemplates") => &devices::CLAIM_TEMPLATE,
+        ("resource.k8s.io", "resourceslices") => &devices::SLICE,
+        ("networking.k8s.io", "servicecidrs") => &networking::addresses::SERVICE_CIDR,
+        ("storage.k8s.io", "storageclasses") => &storage_class::STRATEGY,
+        ("storage.k8s.io", "volumeattachments") => &volume_attachment::STRATEGY,
+        ("storage.k8s.io", "volumeattributesclasses") => &storage_class::ATTRIBUTES,
         _ => &Strategy::DEFAULT,
     }
 }

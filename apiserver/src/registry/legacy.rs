@@ -24,7 +24,23 @@ pub(crate) fn conversion(group: &str, version: &str, plural: &str) -> Option<&'s
     }
 }
 
-static IMPLIED_SELECTOR: Conversion = Conversion { to_storage: imply_selector, from_storage: |_| {} };
+static IMPLIED_SELECTOR: Conversion = Conversion {
+    to_storage: |workload| {
+        fill_template(workload);
+        imply_selector(workload);
+    },
+    from_storage: |_| {},
+};
+
+/// Templates of that age say in annotations what has become fields. Whoever takes the fields away later means it.
+fn fill_template(workload: &mut Object) {
+    if workload.resource_version().is_some() {
+        return;
+    }
+    let Some(template) = workload.get_mut("/spec/template").and_then(Value::as_object_mut) else { return };
+    let metadata = template.get("metadata").cloned();
+    annotations::to_fields(metadata.as_ref(), ensure(template, "spec"));
+}
 
 /// Selector and labels were the template's labels unless given; fields that nothing reads today are dropped.
 fn imply_selector(workload: &mut Object) {
@@ -85,6 +101,25 @@ mod tests {
                     "template": {"metadata": {"labels": {"app": "nginx"}}, "spec": {}}},
             })
         );
+    }
+
+    #[test]
+    fn old_templates_say_it_in_annotations() {
+        let conversion = conversion("extensions", "v1beta1", "deployments").unwrap();
+        let note = "[{\"name\":\"first\",\"image\":\"busybox:1\"}]";
+        let deployment = |version: Option<&str>| {
+            let annotations = json!({"pod.beta.kubernetes.io/init-containers": note});
+            let mut deployment = Object::from_value(json!({
+                "metadata": {"name": "d"},
+                "spec": {"template": {"metadata": {"annotations": annotations}, "spec": {}}},
+            }))
+            .unwrap();
+            deployment.set_resource_version(version);
+            (conversion.to_storage)(&mut deployment);
+            deployment.get("/spec/template/spec/initContainers/0/name").cloned()
+        };
+        assert_eq!(deployment(None), Some(json!("first")));
+        assert_eq!(deployment(Some("1")), None, "what was taken away stays away");
     }
 
     #[test]

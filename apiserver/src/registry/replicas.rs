@@ -1,11 +1,57 @@
 //! What controllers of replicated pods have in common.
 
+use jiff::Timestamp;
 use quorate_api::field::FieldError;
 use quorate_api::object::Object;
+use serde_json::{Value, json};
 
-use super::core::pod_spec::template;
+use super::core::pod_spec::{template, warnings};
+use super::display::{
+    AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers_and_images, integer, name, number_at, selector_of,
+};
 use super::rules::{At, Errors};
 use super::selectors;
+use super::strategy::{Column, Generation, Strategy};
+
+/// What keeps a number of pods of one template running, whatever it is called: replica sets and replication
+/// controllers differ in how they select.
+pub(crate) const REPLICATED: Strategy = Strategy {
+    prepare_create: |set| {
+        set.as_map_mut().insert("status".to_owned(), json!({"replicas": 0}));
+    },
+    warnings: |new, old| warnings::workload(new, old, &warnings::spec_template(new), true),
+    validate_status: |new, _| validate_status(new),
+    columns: COLUMNS,
+    cells,
+    field_labels: |set| vec![("status.replicas", number_at(set, "/status/replicas").to_string())],
+    generation: Generation::OnSpecChange,
+    ..Strategy::DEFAULT
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Desired", "How many pods there should be."),
+    integer("Current", "How many pods there are."),
+    integer("Ready", "How many of them are ready."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+fn cells(set: &Object, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers_and_images(set, "/spec/template/spec");
+    vec![
+        name(set),
+        Value::from(number_at(set, "/spec/replicas")),
+        Value::from(number_at(set, "/status/replicas")),
+        Value::from(number_at(set, "/status/readyReplicas")),
+        age(set, now),
+        containers,
+        images,
+        Value::from(selector_of(set.get("/spec/selector"))),
+    ]
+}
 
 /// Pods that a controller keeps running restart always and have no deadline.
 pub(crate) fn always_restarting(pod_spec: &At<'_>, owner: &str, errors: &mut Errors) {

@@ -25,6 +25,16 @@ pub enum Generation {
     OnSpecOrLabels,
 }
 
+/// What becomes of the dependents of a deleted object when nobody says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// They are deleted; but through the versions listed they are orphaned, because the first clients of those
+    /// versions deleted them themselves.
+    DeletedBut(&'static [&'static str]),
+    /// An object of the kind has none, and no policy leaves a finalizer in it.
+    Never,
+}
+
 /// A column of `kubectl get`; `priority` 0 is always shown, others with `-o wide`.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -68,6 +78,8 @@ pub struct Strategy {
     /// What is wrong with a name, in upstream's words; the flag says that it is a generateName prefix.
     pub validate_name: fn(name: &str, prefix: bool) -> Vec<String>,
     pub warnings: fn(new: &Object, old: Option<&Object>) -> Vec<String>,
+    /// What every user of a kind on its way out is told, whatever the verb.
+    pub deprecated: Option<&'static str>,
     /// Normalises an update of `/status`; the generic part has already kept old spec and metadata.
     pub prepare_status: fn(new: &mut Object, old: &Object),
     pub validate_status: fn(new: &Object, old: &Object) -> Vec<FieldError>,
@@ -81,6 +93,7 @@ pub struct Strategy {
     /// Whether a PUT of an absent object creates it.
     pub allow_create_on_update: bool,
     pub generation: Generation,
+    pub dependents: Dependents,
     /// For kinds deleted in two steps: the seconds to wait, from the caller's wish; 0 deletes at once.
     pub graceful_delete: Option<fn(&Object, wish: Option<i64>) -> i64>,
     /// Whether something beside finalizers keeps a deleted object alive (a namespace's content).
@@ -120,6 +133,7 @@ impl Strategy {
         validate_update: |_, _| Vec::new(),
         validate_name: quorate_api::validate::name_is_dns_subdomain,
         warnings: |_, _| Vec::new(),
+        deprecated: None,
         prepare_status: |_, _| {},
         validate_status: |_, _| Vec::new(),
         columns: DEFAULT_COLUMNS,
@@ -128,6 +142,7 @@ impl Strategy {
         allow_unconditional_update: true,
         allow_create_on_update: false,
         generation: Generation::None,
+        dependents: Dependents::DeletedBut(&[]),
         graceful_delete: None,
         holds_deletion: |_| false,
         mark_deleting: |_| {},

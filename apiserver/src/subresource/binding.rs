@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use quorate_api::field::{FieldError, FieldPath};
-use quorate_api::name::{GroupKind, Gvk};
+use quorate_api::name::{GroupKind, GroupResource, Gvk};
 use quorate_api::object::Object;
 use quorate_api::status::Status;
 use quorate_api::time::Time;
@@ -41,7 +41,7 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     let namespace = call.info.namespace.clone();
     let writer =
         Writer { call, row, namespace: &namespace, name: &name, subresource: "binding", dry_run: options.dry_run };
-    let transform = |old: &Object| bound(old, &binding, now, row);
+    let transform = |old: &Object| bound(old, &binding, now);
     writer.update(Part::Through(BOUND), &transform, None).await?;
     Ok(respond::status(&Status::success(201)))
 }
@@ -63,8 +63,9 @@ fn check(binding: &Object) -> Result<(), Status> {
 }
 
 /// The pod on its node.
-fn bound(old: &Object, binding: &Object, now: Time, row: &Row) -> Result<Object, Status> {
-    let conflict = |why: String| Err(Status::conflict(&row.group_resource, old.name(), why));
+fn bound(old: &Object, binding: &Object, now: Time) -> Result<Object, Status> {
+    let door = GroupResource::new("", "pods/binding");
+    let conflict = |why: String| Err(Status::conflict(&door, old.name(), why));
     let name = old.name();
     if let Some(uid) = binding.uid().filter(|uid| Some(*uid) != old.uid()) {
         let own = old.uid().unwrap_or_default();

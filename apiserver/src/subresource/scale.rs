@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use quorate_api::codec::{self, FieldValidation};
+use quorate_api::codec;
 use quorate_api::field::{FieldError, FieldPath};
 use quorate_api::name::{GroupKind, Gvk};
 use quorate_api::object::{Object, StringMap};
@@ -23,6 +23,7 @@ use crate::registry::Row;
 use crate::storage::{Stored, stored_status};
 use crate::verb::options::WriteOptions;
 use crate::verb::patch::{Patch, refused};
+use crate::verb::update::check_path;
 use crate::verb::write::{Part, Writer};
 use crate::verb::{get, not_allowed};
 
@@ -33,47 +34,46 @@ fn scale_kind() -> Gvk {
 }
 
 pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>, verb: Verb) -> Result<Response<Body>, Status> {
+    // What cannot be answered is refused before it is done.
+    let output = Output::negotiate(&call.parts.headers, false)?;
     match verb {
         Verb::Get => {
             let found = get::find(call, row, Consistency::Linearizable).await?;
-            respond(call, &found.ok_or_else(|| get::not_found(call, row))?)
+            respond(output, &found.ok_or_else(|| get::not_found(call, row))?)
         }
-        Verb::Update => put(call, row).await,
-        Verb::Patch => patch(call, row).await,
+        Verb::Update => put(call, row, output).await,
+        Verb::Patch => patch(call, row, output).await,
         Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::List | Verb::Watch => Err(not_allowed()),
     }
 }
 
-async fn put(call: &mut Call, row: &Arc<Row>) -> Result<Response<Body>, Status> {
+async fn put(call: &mut Call, row: &Arc<Row>, output: Output) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let body = call.read_body().await?;
-    let scale = decode::object(call, &body, &scale_kind(), options.field_validation)?;
-    if scale.name() != call.info.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            scale.name(),
-            call.info.name
-        )));
-    }
+    let mut scale = decode::object(call, &body, &scale_kind(), options.field_validation)?;
+    check_path(call, row, &mut scale)?;
     let writer = Writer::of_path(call, row, options.dry_run);
     let transform = |old: &Object| scaled(old, &scale);
     let written = writer.update(Part::Main, &transform, None).await?;
-    respond(call, written.stored())
+    respond(output, written.stored())
 }
 
-async fn patch(call: &mut Call, row: &Arc<Row>) -> Result<Response<Body>, Status> {
+async fn patch(call: &mut Call, row: &Arc<Row>, output: Output) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, "PatchOptions")?;
     let kind = scale_kind();
     let patch = Patch::read(call, schema::for_gvk(&kind)).await?;
     let writer = Writer::of_path(call, row, options.dry_run);
     let transform = |old: &Object| {
         let patched = patch.apply(&scale_of(old)).map_err(|error| refused(&error))?;
-        let checked = codec::json::check(patched, schema::for_gvk(&kind), FieldValidation::Warn);
-        let value = checked.map_err(|error| decode::undecodable(&error, &kind))?.value;
-        scaled(old, &Object::from_value(value).map_err(|error| Status::bad_request(error.to_string()))?)
+        let checked = codec::json::check(patched, schema::for_gvk(&kind), options.field_validation);
+        let checked = checked.map_err(|error| decode::undecodable(&error, &kind))?;
+        for warning in checked.warnings {
+            call.warnings.add(warning);
+        }
+        scaled(old, &Object::from_value(checked.value).map_err(|error| Status::bad_request(error.to_string()))?)
     };
     let written = writer.update(Part::Main, &transform, None).await?;
-    respond(call, written.stored())
+    respond(output, written.stored())
 }
 
 /// The object with the replicas that the scale asks for.
@@ -94,9 +94,8 @@ fn scaled(old: &Object, scale: &Object) -> Result<Object, Status> {
     Ok(new)
 }
 
-fn respond(call: &Call, stored: &Stored) -> Result<Response<Body>, Status> {
+fn respond(output: Output, stored: &Stored) -> Result<Response<Body>, Status> {
     let object = stored.object().map_err(stored_status)?;
-    let output = Output::negotiate(&call.parts.headers, false)?;
     encoded(StatusCode::OK, output.encoding, scale_of(&object).to_string().into_bytes())
 }
 
@@ -124,7 +123,8 @@ fn scale_of(object: &Object) -> Value {
 /// A label selector in text form; a replication controller's is a plain map.
 fn selector_text(selector: Option<&Value>) -> String {
     let Some(Value::Object(map)) = selector else { return String::new() };
-    if map.contains_key("matchLabels") || map.contains_key("matchExpressions") {
+    let has = |part: &str| map.get(part).is_some_and(|part| !part.is_string());
+    if has("matchLabels") || has("matchExpressions") {
         return LabelSelector::from_json(selector).map(|selector| selector.to_string()).unwrap_or_default();
     }
     LabelSelector::from_map(StringMap::of(map)).to_string()

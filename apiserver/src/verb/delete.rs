@@ -17,11 +17,14 @@ use crate::body::Body;
 use crate::call::Call;
 use crate::registry::Row;
 use crate::registry::guard::Guards;
+use crate::registry::strategy::Dependents;
 use crate::respond;
 use crate::storage::{Stored, stored_status};
 
 const FINALIZER_ORPHAN: &str = "orphan";
 const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+/// A negative grace is taken for this, and one that is over already is cut to it.
+const LEAST_GRACE: i64 = 1;
 /// Races with other writers of the object are run again so often.
 const DELETE_ATTEMPTS: u32 = 16;
 
@@ -34,11 +37,9 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     let orphans_refused = options.orphan_dependents == Some(false);
     match outcome {
         Deletion::Gone(stored) if row.strategy.return_deleted_object => presenter.respond(StatusCode::OK, &stored),
-        Deletion::Gone(stored) | Deletion::Pending(stored) if !row.strategy.return_deleted_object => {
-            Ok(respond::status(&deleted(row, &stored)?))
-        }
-        Deletion::Gone(stored) | Deletion::Pending(stored) => presenter.respond(StatusCode::OK, &stored),
-        Deletion::Begun(stored) => {
+        Deletion::Gone(stored) => Ok(respond::status(&deleted(row, &stored)?)),
+        // It is still there: clients see by the object what it waits for.
+        Deletion::Begun(stored) | Deletion::Pending(stored) => {
             presenter.respond(if orphans_refused { StatusCode::ACCEPTED } else { StatusCode::OK }, &stored)
         }
     }
@@ -147,12 +148,12 @@ impl Writer<'_> {
             Grace::Seconds(seconds) => Some(seconds),
         };
         let mut new = old.clone();
-        apply_propagation(&mut new, options.propagation());
+        apply_propagation(&mut new, options.propagation(), strategy.dependents, &self.row.api_version);
         let held = !new.finalizers().is_empty() || (strategy.holds_deletion)(&new);
         match grace {
-            Some(seconds) if seconds > 0 => mark_graceful(&mut new, old, now, seconds),
+            Some(seconds) if seconds > 0 || held => mark_graceful(&mut new, old, now, seconds),
             _ if !held => return Plan::Remove,
-            // Held by finalizers only, or made to end now while they hold it.
+            // Held by finalizers only.
             _ => mark(&mut new, now),
         }
         (strategy.mark_deleting)(&mut new);
@@ -162,15 +163,15 @@ impl Writer<'_> {
     /// The grace that this delete gives; one that is already given can only be shortened.
     fn grace(&self, old: &Object, options: &DeleteOptions) -> Grace {
         let Some(rule) = self.row.strategy.graceful_delete else { return Grace::None };
+        let wish = options.grace_period_seconds.map(|seconds| if seconds < 0 { LEAST_GRACE } else { seconds });
         if !old.is_deleting() {
-            return Grace::Seconds(rule(old, options.grace_period_seconds));
+            return Grace::Seconds(rule(old, wish));
         }
-        let Some(given) = old.deletion_grace_period_seconds() else { return Grace::None };
-        match options.grace_period_seconds {
-            Some(wish) if wish < given => Grace::Seconds(wish.max(0)),
+        match (old.deletion_grace_period_seconds(), wish) {
             // Its time is over already, and only finalizers (if any) keep it.
-            _ if given == 0 && old.finalizers().is_empty() => Grace::None,
-            _ => Grace::Pending,
+            (None | Some(0), _) => Grace::None,
+            (Some(given), Some(wish)) if wish < given => Grace::Seconds(wish),
+            (Some(_), _) => Grace::Pending,
         }
     }
 }
@@ -189,36 +190,48 @@ fn into_stored(written: Written) -> Stored {
     }
 }
 
-/// The dependents' fate is a finalizer that the garbage collector acts on.
-fn apply_propagation(object: &mut Object, policy: Option<PropagationPolicy>) {
-    let Some(policy) = policy else { return };
-    object.remove_finalizer(FINALIZER_ORPHAN);
-    object.remove_finalizer(FINALIZER_FOREGROUND);
-    match policy {
-        PropagationPolicy::Orphan => object.add_finalizer(FINALIZER_ORPHAN),
-        PropagationPolicy::Foreground => object.add_finalizer(FINALIZER_FOREGROUND),
-        PropagationPolicy::Background => {}
+/// The dependents' fate is a finalizer that the garbage collector acts on. What the caller wants comes first, then
+/// what the object has already, then what the kind does.
+fn apply_propagation(object: &mut Object, policy: Option<PropagationPolicy>, rule: Dependents, api_version: &str) {
+    let wanted = match (rule, policy) {
+        (Dependents::Never, _) | (_, Some(PropagationPolicy::Background)) => None,
+        (_, Some(PropagationPolicy::Orphan)) => Some(FINALIZER_ORPHAN),
+        (_, Some(PropagationPolicy::Foreground)) => Some(FINALIZER_FOREGROUND),
+        (_, None) if object.has_finalizer(FINALIZER_ORPHAN) => Some(FINALIZER_ORPHAN),
+        (_, None) if object.has_finalizer(FINALIZER_FOREGROUND) => Some(FINALIZER_FOREGROUND),
+        (Dependents::DeletedBut(versions), None) => versions.contains(&api_version).then_some(FINALIZER_ORPHAN),
+    };
+    for finalizer in [FINALIZER_ORPHAN, FINALIZER_FOREGROUND] {
+        if wanted == Some(finalizer) {
+            object.add_finalizer(finalizer);
+        } else {
+            object.remove_finalizer(finalizer);
+        }
     }
 }
 
 /// Marks an object whose finalizers have work to do.
 fn mark(object: &mut Object, now: Time) {
-    if !object.is_deleting() {
+    if !object.is_deleting() && object.generation() > 0 {
+        object.set_generation(object.generation() + 1);
+    }
+    if object.deletion_timestamp().is_none_or(|end| end > now) {
         object.set_deletion_timestamp(Some(now));
-        if object.generation() > 0 {
-            object.set_generation(object.generation() + 1);
-        }
     }
     object.set_deletion_grace_period_seconds(Some(0));
 }
 
-/// Marks an object that ends in `seconds`; a shorter grace counts from when the first one began.
+/// Marks an object that ends in `seconds`; a shorter grace counts from when the first one began, but never ends in the
+/// past.
 fn mark_graceful(new: &mut Object, old: &Object, now: Time, seconds: i64) {
     let begun = match (old.deletion_timestamp(), old.deletion_grace_period_seconds()) {
         (Some(end), Some(given)) => shifted(end, -given),
         _ => now,
     };
-    new.set_deletion_timestamp(Some(shifted(begun, seconds)));
+    let end = shifted(begun, seconds);
+    // Whoever asked for grace gets some, so that the node still is the one to end the pod.
+    let (end, seconds) = if end < now { (now, seconds.min(LEAST_GRACE)) } else { (end, seconds) };
+    new.set_deletion_timestamp(Some(end));
     new.set_deletion_grace_period_seconds(Some(seconds));
     if !old.is_deleting() && old.generation() > 0 {
         new.set_generation(old.generation() + 1);

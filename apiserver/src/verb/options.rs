@@ -42,7 +42,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) preconditions: Option<Preconditions>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) propagation_policy: Option<String>,
-    pub(crate) dry_run: Vec<String>,
+    dry_run: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -78,17 +78,18 @@ impl DeleteOptions {
         if query.has("orphanDependents") {
             self.orphan_dependents = Some(query.flag("orphanDependents"));
         }
-        self.dry_run = query.all("dryRun").map(str::to_owned).collect();
+        self.dry_run = Some(query.all("dryRun").map(str::to_owned).collect());
         Ok(())
     }
 
     fn check(&self) -> Result<(), Status> {
         let propagation = self.propagation_policy.as_deref();
-        refuse(validate::delete_options(self.orphan_dependents, propagation, &self.dry_run), "DeleteOptions")
+        let dry_runs = self.dry_run.as_deref().unwrap_or_default();
+        refuse(validate::delete_options(self.orphan_dependents, propagation, dry_runs), "DeleteOptions")
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {
-        !self.dry_run.is_empty()
+        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
     }
 
     /// What to do with dependents; `None` leaves it to the object's finalizers.

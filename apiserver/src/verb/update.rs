@@ -32,7 +32,7 @@ pub(crate) async fn put(call: &mut Call, row: &Arc<Row>, part: Part) -> Result<R
 }
 
 /// The object is the one that the path names.
-fn check_path(call: &Call, row: &Row, object: &mut Object) -> Result<(), Status> {
+pub(crate) fn check_path(call: &Call, row: &Row, object: &mut Object) -> Result<(), Status> {
     let (name, namespace) = (&call.info.name, &call.info.namespace);
     if object.name().is_empty() {
         return Err(Status::bad_request("name must be provided"));

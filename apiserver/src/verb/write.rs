@@ -19,7 +19,7 @@ use crate::admission::{AdmissionRequest, Operation};
 use crate::call::Call;
 use crate::registry::guard::{GuardRequest, Guards};
 use crate::registry::keep::keep;
-use crate::registry::{Row, legacy};
+use crate::registry::{Row, gated};
 use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Stored, stored_status};
 use crate::subresource::door::Door;
@@ -150,6 +150,7 @@ impl<'a> Writer<'a> {
         let name = object.name().to_owned();
         let request = self.admission(Operation::Create, &name, None);
         self.call.server.admission().mutate(&request, &mut object).await?;
+        gated::drop_fields(&self.row.resource.storage, &mut object, None);
         if self.row.has_status() && !strategy.keep_status_on_create {
             object.remove("/status");
         }
@@ -268,6 +269,7 @@ impl<'a> Writer<'a> {
         (strategy.default)(&mut new);
         let request = self.admission(Operation::Update, self.name, Some(old));
         self.call.server.admission().mutate(&request, &mut new).await?;
+        gated::drop_fields(&self.row.resource.storage, &mut new, Some(old));
         match part {
             Part::Main => {
                 if self.row.has_status() {
@@ -374,8 +376,7 @@ impl<'a> Writer<'a> {
     }
 
     fn warn(&self, new: &Object, old: Option<&Object>) {
-        let old_version = legacy::warning(&self.row.resource, &self.row.version);
-        for warning in old_version.into_iter().chain((self.row.strategy.warnings)(new, old)) {
+        for warning in (self.row.strategy.warnings)(new, old) {
             self.call.warnings.add(warning);
         }
     }

@@ -36,8 +36,10 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
     assert_eq!(marked.field("/metadata/deletionTimestamp"), "2026-01-01T00:00:00Z");
     assert_eq!(marked.field("/metadata/deletionGracePeriodSeconds"), 0);
     let version = world.get(&path).await.version();
-    world.delete(&path, &Value::Null).await.expect(200);
+    let again = world.delete(&path, &Value::Null).await.expect(200);
+    assert_eq!((again.field("/kind"), again.field("/metadata/name")), (json!("ConfigMap"), json!("c")));
     assert_eq!(world.get(&path).await.version(), version, "a second delete changes nothing");
+    world.delete(&path, &json!({"orphanDependents": false})).await.expect(202);
     let more = world
         .merge(&path, &json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}}))
         .await;
@@ -112,4 +114,51 @@ async fn one_refusal_does_not_cut_the_deletes_beside_it() {
     let refused = world.delete(CONFIG_MAPS, &json!({"preconditions": {"uid": uid}})).await.expect(409);
     assert!(refused.message().contains("does not match the UID in record"), "{}", refused.message());
     world.get(&format!("{CONFIG_MAPS}/b")).await.expect(404);
+}
+
+/// What becomes of dependents when nobody says is the kind's and its version's to say.
+#[tokio::test(start_paused = true)]
+async fn the_first_versions_orphan() {
+    let world = World::new().await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let selected = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let job = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+    let cases = [
+        ("/api/v1/namespaces/a/replicationcontrollers", json!({"template": template}), true),
+        ("/apis/batch/v1/namespaces/a/jobs", job, true),
+        ("/apis/apps/v1/namespaces/a/replicasets", selected.clone(), false),
+        ("/apis/extensions/v1beta1/namespaces/a/deployments", selected, true),
+    ];
+    for (path, spec, orphans) in cases {
+        world.post(path, &json!({"metadata": {"name": "x"}, "spec": spec})).await.expect(201);
+        let answer = world.delete(&format!("{path}/x"), &Value::Null).await.expect(200);
+        let expected = if orphans { json!(["orphan"]) } else { Value::Null };
+        assert_eq!(answer.field("/metadata/finalizers"), expected, "{path}");
+    }
+    let events = "/api/v1/namespaces/a/events";
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "a"}, "type": "Normal"});
+    world.post(events, &event).await.expect(201);
+    world.delete(&format!("{events}/e"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    world.get(&format!("{events}/e")).await.expect(404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_that_is_null_is_not_given() {
+    let world = World::new().await;
+    world.config_map("c", &json!({})).await.expect(201);
+    let nulls =
+        json!({"dryRun": null, "gracePeriodSeconds": null, "preconditions": {"uid": null}, "propagationPolicy": null});
+    world.delete(&format!("{CONFIG_MAPS}/c"), &nulls).await.expect(200);
+    world.get(&format!("{CONFIG_MAPS}/c")).await.expect(404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_given_no_grace() {
+    let world = World::new().await;
+    let going = world.delete("/api/v1/namespaces/a", &Value::Null).await.expect(200);
+    assert_eq!(going.field("/status/phase"), "Terminating");
+    assert_ne!(going.field("/metadata/deletionTimestamp"), Value::Null);
+    assert_eq!(going.field("/metadata/deletionGracePeriodSeconds"), Value::Null);
+    let again = world.delete("/api/v1/namespaces/a", &Value::Null).await.expect(200);
+    assert_eq!(again.field("/kind"), "Namespace");
 }

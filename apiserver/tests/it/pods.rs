@@ -75,6 +75,8 @@ async fn a_pod_is_deleted_in_two_steps() {
     assert_eq!(shorter.field("/metadata/deletionTimestamp"), "2026-01-01T00:00:05Z");
     let longer = world.delete(&path, &json!({"gracePeriodSeconds": 60})).await.expect(200);
     assert_eq!(longer.field("/metadata/deletionGracePeriodSeconds"), 5);
+    let negative = world.delete(&path, &json!({"gracePeriodSeconds": -7})).await.expect(200);
+    assert_eq!(negative.field("/metadata/deletionGracePeriodSeconds"), 1);
     world.delete(&path, &json!({"gracePeriodSeconds": 0})).await.expect(200);
     world.get(&path).await.expect(404);
 }
@@ -142,6 +144,25 @@ async fn a_port_on_every_address_is_no_neighbour_of_one_on_a_single_address() {
     }
     bind(&world, "all", "n1").await.expect(201);
     bind(&world, "same", "n1").await.expect(409);
+}
+
+/// A pod that finalizers hold ends now, not when its first grace would have ended.
+#[tokio::test(start_paused = true)]
+async fn a_held_pod_ends_when_it_is_told_to() {
+    let world = World::new().await;
+    world.default_account("a").await;
+    node(&world, "n1", "1", "10").await;
+    let held = json!({"metadata": {"name": "p", "finalizers": ["example.com/hold"]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    world.post(PODS, &held).await.expect(201);
+    bind(&world, "p", "n1").await.expect(201);
+    let path = format!("{PODS}/p");
+    world.delete(&path, &Value::Null).await.expect(200);
+    let now = world.delete(&path, &json!({"gracePeriodSeconds": 0})).await.expect(200);
+    assert_eq!(now.field("/metadata/deletionGracePeriodSeconds"), 0);
+    assert_eq!(now.field("/metadata/deletionTimestamp"), "2026-01-01T00:00:00Z");
+    world.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    world.get(&path).await.expect(404);
 }
 
 /// What `kubectl debug` sends, and what else its right is good for: nothing.

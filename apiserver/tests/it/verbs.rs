@@ -175,6 +175,68 @@ async fn status_is_another_door() {
     assert_eq!(world.get(&format!("{path}/d")).await.field("/spec/replicas"), 4);
 }
 
+#[tokio::test(start_paused = true)]
+async fn some_kinds_are_created_by_put() {
+    let world = World::new().await;
+    let cases = [
+        ("endpoints", json!({"metadata": {"name": "x"}}), 201),
+        ("limitranges", json!({"metadata": {"name": "x"}, "spec": {"limits": []}}), 201),
+        ("services", json!({"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}}), 201),
+        ("configmaps", json!({"metadata": {"name": "x"}}), 404),
+    ];
+    for (plural, object, code) in cases {
+        world.put(&format!("/api/v1/namespaces/a/{plural}/x"), &object).await.expect(code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_uses_a_kind_on_its_way_out_is_told() {
+    let world = World::new().await;
+    let old = world.get("/api/v1/namespaces/a/endpoints").await.expect(200);
+    let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+    assert_eq!(old.headers["warning"], format!("299 - {text:?}"));
+    let older = world.get("/apis/extensions/v1beta1/namespaces/a/deployments/x").await.expect(404);
+    assert!(older.headers["warning"].to_str().unwrap().contains("use apps/v1 Deployment"));
+    assert!(!world.get(CONFIG_MAPS).await.headers.contains_key("warning"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_refused_before_it_is_done() {
+    let world = World::new().await;
+    let path = "/apis/apps/v1/namespaces/a/deployments";
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template});
+    world.post(path, &json!({"metadata": {"name": "d"}, "spec": spec})).await.expect(201);
+    let door = format!("{path}/d/scale");
+    let headers = [("content-type", "application/merge-patch+json"), ("accept", "text/html")];
+    let change = json!({"spec": {"replicas": 3}}).to_string();
+    world.call(Method::PATCH, &door, &headers, change).await.expect(406);
+    let odd = json!({"spec": {"replicas": 3, "replica": 4}});
+    let strict = world.merge(&format!("{door}?fieldValidation=Strict"), &odd).await.expect(400);
+    assert!(strict.message().contains("unknown field \"spec.replica\""), "{}", strict.message());
+    let elsewhere = json!({"metadata": {"name": "d", "namespace": "b"}, "spec": {"replicas": 3}});
+    assert_eq!(
+        world.put(&door, &elsewhere).await.expect(400).message(),
+        "the namespace of the object (b) does not match the namespace on the request (a)"
+    );
+    assert_eq!(world.get(&format!("{path}/d")).await.field("/spec/replicas"), 1);
+    let warned = world.merge(&door, &odd).await.expect(200);
+    assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.replica\\\"\"");
+    assert_eq!(warned.field("/spec/replicas"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_updated_by_version_only() {
+    let world = World::new().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/a/leases";
+    world.post(leases, &json!({"metadata": {"name": "l"}})).await.expect(201);
+    let refused = world.put(&format!("{leases}/l"), &json!({"metadata": {"name": "l"}})).await.expect(422);
+    assert_eq!(
+        refused.message(),
+        "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    );
+}
+
 /// The same, however it is spelled: nothing is written, and nobody is told of a change.
 #[tokio::test(start_paused = true)]
 async fn another_spelling_is_no_change() {

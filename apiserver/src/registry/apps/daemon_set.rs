@@ -12,7 +12,7 @@ use super::super::display::{
     number_at, text,
 };
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Column, Dependents, Generation, Strategy};
 use super::super::{int_or_percent, replicas, selectors};
 
 const HISTORY_LIMIT: i64 = 10;
@@ -28,11 +28,12 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     validate_create,
     validate_update,
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
+    warnings: |new, old| warnings::workload(new, old, &warnings::spec_template(new), false),
     validate_status,
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecChange,
+    dependents: Dependents::DeletedBut(&["extensions/v1beta1", "apps/v1beta2"]),
     ..Strategy::DEFAULT
 };
 

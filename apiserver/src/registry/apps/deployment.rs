@@ -12,7 +12,7 @@ use super::super::display::{
 };
 use super::super::keep::keep_in_metadata;
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Column, Dependents, Generation, Strategy};
 use super::super::{int_or_percent, replicas};
 
 const HISTORY_LIMIT: i64 = 10;
@@ -24,12 +24,13 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     default,
     validate_create,
     validate_update,
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
+    warnings: |new, old| warnings::workload(new, old, &warnings::spec_template(new), true),
     validate_status,
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecOrAnnotations,
     prepare_status: |new, old| keep_in_metadata(new, old, "labels"),
+    dependents: Dependents::DeletedBut(&["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"]),
     ..Strategy::DEFAULT
 };
 

@@ -1,59 +1,21 @@
 //! ReplicaSet: a number of pods of one template.
 
-use jiff::Timestamp;
 use quorate_api::field::FieldError;
 use quorate_api::object::Object;
-use serde_json::Value;
 
-use super::super::core::pod_spec::{defaults, warnings};
+use super::super::core::pod_spec::defaults;
 use super::super::defaulting::{default_value, ensure};
-use super::super::display::{
-    AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers_and_images, integer, label_selector, name, number_at,
-};
 use super::super::replicas;
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Dependents, Strategy};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     default,
-    prepare_create: |set| {
-        set.as_map_mut().insert("status".to_owned(), serde_json::json!({"replicas": 0}));
-    },
     validate_create,
     validate_update,
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
-    validate_status: |new, _| replicas::validate_status(new),
-    columns: COLUMNS,
-    cells,
-    field_labels: |set| vec![("status.replicas", number_at(set, "/status/replicas").to_string())],
-    generation: Generation::OnSpecChange,
-    ..Strategy::DEFAULT
+    dependents: Dependents::DeletedBut(&["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"]),
+    ..replicas::REPLICATED
 };
-
-const COLUMNS: &[Column] = &[
-    NAME,
-    integer("Desired", "How many pods there should be."),
-    integer("Current", "How many pods there are."),
-    integer("Ready", "How many of them are ready."),
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-];
-
-fn cells(set: &Object, now: Timestamp) -> Vec<Value> {
-    let [containers, images] = containers_and_images(set, "/spec/template/spec");
-    vec![
-        name(set),
-        Value::from(number_at(set, "/spec/replicas")),
-        Value::from(number_at(set, "/status/replicas")),
-        Value::from(number_at(set, "/status/readyReplicas")),
-        age(set, now),
-        containers,
-        images,
-        Value::from(label_selector(set.get("/spec/selector"))),
-    ]
-}
 
 fn default(set: &mut Object) {
     let spec = ensure(set.as_map_mut(), "spec");
@@ -83,9 +45,9 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::super::super::testing::{check, check_update, pod_spec, row, stored};
+    use super::super::super::testing::{check, check_update, pod_spec, row, stored, with};
     use super::*;
 
     fn set() -> Value {
@@ -122,6 +84,14 @@ mod tests {
                 json!("app=web")
             ]
         );
+    }
+
+    /// Today's versions run what their fields name, and nothing else.
+    #[test]
+    fn an_annotation_names_no_containers() {
+        let note = json!({"pod.beta.kubernetes.io/init-containers": "[{\"name\":\"first\",\"image\":\"i\"}]"});
+        let stored = stored(&STRATEGY, with(&set(), "/spec/template/metadata/annotations", note));
+        assert_eq!(stored["spec"]["template"]["spec"].get("initContainers"), None);
     }
 
     #[test]

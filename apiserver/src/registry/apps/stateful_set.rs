@@ -11,7 +11,7 @@ use super::super::core::pod_spec::{defaults, template, warnings};
 use super::super::defaulting::{default_text, default_value, each, ensure, text as text_of};
 use super::super::display::{AGE, CONTAINERS, IMAGES, NAME, age, containers_and_images, name, number_at, text};
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Column, Dependents, Generation, Strategy};
 use super::super::{int_or_percent, replicas};
 
 const HISTORY_LIMIT: i64 = 10;
@@ -38,11 +38,12 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create,
     validate_update,
     validate_name: names::name_is_dns_label,
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
+    warnings: |new, old| warnings::workload(new, old, &warnings::spec_template(new), false),
     validate_status: |new, _| replicas::validate_status(new),
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecChange,
+    dependents: Dependents::DeletedBut(&["apps/v1alpha1", "apps/v1beta1", "apps/v1beta2"]),
     ..Strategy::DEFAULT
 };
 

@@ -13,7 +13,7 @@ use super::super::display::{
     integer, label_selector, name, or, since, text, text_at,
 };
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Column, Dependents, Generation, Strategy};
 use super::{job, schedule};
 
 /// Names of jobs append eleven characters to the schedule's name.
@@ -24,13 +24,15 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     default,
     validate_create,
     validate_update: |new, _| validate_create(new),
-    warnings: |new, _| {
-        warnings::pod_spec(&At::top(new, "spec").field("jobTemplate").field("spec").field("template").field("spec"))
+    warnings: |new, old| {
+        let template = At::top(new, "spec").field("jobTemplate").field("spec").field("template");
+        warnings::workload(new, old, &template, true)
     },
     validate_name,
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecChange,
+    dependents: Dependents::DeletedBut(&["batch/v1beta1", "batch/v2alpha1"]),
     ..Strategy::DEFAULT
 };
 

@@ -12,7 +12,7 @@ use super::super::display::{
     label_selector, name, number_at, text, text_at, time,
 };
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
+use super::super::strategy::{Column, Dependents, Generation, Strategy};
 use super::super::{replicas, selectors};
 
 const BACKOFF_LIMIT: i64 = 6;
@@ -26,11 +26,12 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_create,
     validate_create,
     validate_update,
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
+    warnings: |new, old| warnings::workload(new, old, &warnings::spec_template(new), true),
     columns: COLUMNS,
     cells,
     field_labels: |job| vec![("status.successful", number_at(job, "/status/succeeded").to_string())],
     generation: Generation::OnSpecChange,
+    dependents: Dependents::DeletedBut(&["batch/v1"]),
     ..Strategy::DEFAULT
 };
 

@@ -8,7 +8,7 @@ use quorate_api::object::Object;
 use quorate_api::validate as names;
 use serde_json::Value;
 
-use super::super::display::{AGE, NAME, age, count_at, integer, name};
+use super::super::display::{AGE, NAME, age, count_at, name, text};
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Strategy};
 
@@ -18,7 +18,7 @@ const SEALED: &str = "field is immutable when `immutable` is set";
 pub(crate) static STRATEGY: Strategy =
     Strategy { validate_create, validate_update, columns: COLUMNS, cells, ..Strategy::DEFAULT };
 
-const COLUMNS: &[Column] = &[NAME, integer("Data", "How many keys it has."), AGE];
+const COLUMNS: &[Column] = &[NAME, text("Data", "How many keys it has."), AGE];
 
 fn cells(map: &Object, now: Timestamp) -> Vec<Value> {
     vec![name(map), Value::from(count_at(map, "/data") + count_at(map, "/binaryData")), age(map, now)]

@@ -19,9 +19,10 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     default,
     validate_create,
     validate_update: |new, _| validate_create(new),
-    warnings: |_, _| vec![DEPRECATED.to_owned()],
+    deprecated: Some(DEPRECATED),
     columns: COLUMNS,
     cells,
+    allow_create_on_update: true,
     ..Strategy::DEFAULT
 };
 

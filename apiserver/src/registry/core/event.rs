@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::super::display::{NAME, elapsed, field, integer, name, number_at, or, since, text, text_at, time, wide};
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Conversion, Strategy};
+use super::super::strategy::{Column, Conversion, Dependents, Strategy};
 
 const TTL_SECONDS: u32 = 3600;
 const MAX_WORD: usize = 128;
@@ -56,6 +56,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     cells,
     field_labels,
     allow_create_on_update: true,
+    dependents: Dependents::Never,
     ttl_seconds: Some(TTL_SECONDS),
     ..Strategy::DEFAULT
 };

@@ -22,6 +22,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_update: |new, _| validate_create(new),
     columns: display::CREATED_AT_COLUMNS,
     cells: display::created_at_cells,
+    allow_create_on_update: true,
     ..Strategy::DEFAULT
 };
 

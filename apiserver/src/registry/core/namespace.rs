@@ -26,7 +26,11 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_status: |new, old| keep(new, old, "spec"),
     validate_status,
     holds_deletion: |namespace| !items_at(namespace, "/spec/finalizers").is_empty(),
-    mark_deleting: |namespace| set(ensure(namespace.as_map_mut(), "status"), "phase", "Terminating"),
+    mark_deleting: |namespace| {
+        // No grace is given or counted: it ends when its content is gone.
+        namespace.set_deletion_grace_period_seconds(None);
+        set(ensure(namespace.as_map_mut(), "status"), "phase", "Terminating");
+    },
     columns: COLUMNS,
     cells,
     field_labels: |namespace| {

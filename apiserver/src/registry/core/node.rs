@@ -20,7 +20,6 @@ use super::pod_spec::taints;
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
 const CIDR_CHANGED: &str = "node updates may not change podCIDR except from \"\" to valid";
-const PROVIDER_CHANGED: &str = "node updates may not change providerID except from \"\" to valid";
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     guards: Some(crate::pod_cidr::guards),
@@ -34,6 +33,13 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     field_labels: |node| {
         let cordoned = bool_at(node, "/spec/unschedulable").unwrap_or_default();
         vec![("spec.unschedulable", cordoned.to_string())]
+    },
+    warnings: |new, _| {
+        let told = [
+            ("/spec/configSource", "spec.configSource: the feature is removed"),
+            ("/spec/externalID", "spec.externalID: this field is deprecated, and is unused by Kubernetes"),
+        ];
+        told.iter().filter(|(field, _)| new.get(field).is_some()).map(|(_, text)| (*text).to_owned()).collect()
     },
     ..Strategy::DEFAULT
 };
@@ -166,19 +172,20 @@ fn validate_update(new: &Object, old: &Object) -> Vec<FieldError> {
         seen.push(value);
     }
     let (spec, before) = (At::top(new, "spec"), At::top(old, "spec"));
-    set_once(&spec.field("podCIDRs"), &before.field("podCIDRs"), CIDR_CHANGED, &mut errors);
-    set_once(&spec.field("providerID"), &before.field("providerID"), PROVIDER_CHANGED, &mut errors);
+    let (networks, old_networks) = (spec.field("podCIDRs"), before.field("podCIDRs"));
+    if !old_networks.is_empty() && networks.value() != old_networks.value() {
+        errors.forbidden(&networks, CIDR_CHANGED);
+    }
+    let (provider, old_provider) = (spec.field("providerID"), before.field("providerID"));
+    if !old_provider.is_empty() && provider.text() != old_provider.text() {
+        let what = if provider.is_empty() { "cleared" } else { "modified" };
+        errors.invalid_value(&provider, Value::Null, format!("field cannot be {what} once set"));
+    }
     taints(&spec.field("taints").filed_under(&At::top(new, "metadata").field("taints")), &mut errors);
     if spec.field("externalID").value() != before.field("externalID").value() {
         errors.forbidden(&spec.field("externalID"), "may not be updated");
     }
     errors.into_vec()
-}
-
-fn set_once(new: &At<'_>, old: &At<'_>, detail: &str, errors: &mut Errors) {
-    if !old.is_empty() && new.value() != old.value() {
-        errors.forbidden(new, detail);
-    }
 }
 
 #[cfg(test)]
@@ -270,7 +277,7 @@ mod tests {
                 (
                     "/spec/providerID",
                     json!("b://1"),
-                    &["spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid"],
+                    &["spec.providerID: Invalid value: null: field cannot be modified once set"],
                 ),
             ],
         );

@@ -29,7 +29,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create,
     validate_update: update::validate,
     warnings: |new, old| {
-        let mut all = warnings::pod_spec(&At::top(new, "spec"));
+        let mut all = warnings::pod(new, old);
         if old.is_none() {
             all.extend(annotations::warnings(new.as_map().get("metadata"), "metadata"));
         }

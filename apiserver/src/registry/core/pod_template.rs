@@ -15,7 +15,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     default: |object| defaults::template(ensure(object.as_map_mut(), "template")),
     validate_create,
     validate_update: |new, _| validate_create(new),
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "template").field("spec")),
+    warnings: |new, old| warnings::workload(new, old, &At::top(new, "template"), false),
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecChange,

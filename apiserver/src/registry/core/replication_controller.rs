@@ -1,59 +1,22 @@
 //! ReplicationController: the first way to keep a number of pods running.
 
-use jiff::Timestamp;
 use quorate_api::field::FieldError;
 use quorate_api::object::Object;
 use serde_json::Value;
 
 use super::super::defaulting::{default_value, ensure, with};
-use super::super::display::{
-    AGE, CONTAINERS, IMAGES, NAME, SELECTOR, age, containers_and_images, integer, labels, name, number_at,
-};
 use super::super::replicas;
 use super::super::rules::{At, Errors};
-use super::super::strategy::{Column, Generation, Strategy};
-use super::pod_spec::{defaults, template, warnings};
+use super::super::strategy::{Dependents, Strategy};
+use super::pod_spec::{defaults, template};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     default,
-    prepare_create: |controller| {
-        controller.as_map_mut().insert("status".to_owned(), serde_json::json!({"replicas": 0}));
-    },
     validate_create,
     validate_update: |new, _| validate_create(new),
-    warnings: |new, _| warnings::pod_spec(&At::top(new, "spec").field("template").field("spec")),
-    validate_status: |new, _| replicas::validate_status(new),
-    columns: COLUMNS,
-    cells,
-    field_labels: |controller| vec![("status.replicas", number_at(controller, "/status/replicas").to_string())],
-    generation: Generation::OnSpecChange,
-    ..Strategy::DEFAULT
+    dependents: Dependents::DeletedBut(&["v1"]),
+    ..replicas::REPLICATED
 };
-
-const COLUMNS: &[Column] = &[
-    NAME,
-    integer("Desired", "How many pods there should be."),
-    integer("Current", "How many pods there are."),
-    integer("Ready", "How many of them are ready."),
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-];
-
-fn cells(controller: &Object, now: Timestamp) -> Vec<Value> {
-    let [containers, images] = containers_and_images(controller, "/spec/template/spec");
-    vec![
-        name(controller),
-        Value::from(number_at(controller, "/spec/replicas")),
-        Value::from(number_at(controller, "/status/replicas")),
-        Value::from(number_at(controller, "/status/readyReplicas")),
-        age(controller, now),
-        containers,
-        images,
-        Value::from(labels(controller.get("/spec/selector"))),
-    ]
-}
 
 /// Selector and labels come from the template where they are left out.
 fn default(controller: &mut Object) {

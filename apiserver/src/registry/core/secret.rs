@@ -7,7 +7,7 @@ use quorate_api::field::FieldError;
 use quorate_api::object::Object;
 use serde_json::{Map, Value};
 
-use super::super::display::{AGE, NAME, age, count_at, integer, name, text, text_at};
+use super::super::display::{AGE, NAME, age, count_at, name, text, text_at};
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Strategy};
 use super::config_map::{MAX_DATA_BYTES, data_key, decoded, sealed};
@@ -25,8 +25,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] =
-    &[NAME, text("Type", "What the secret is for."), integer("Data", "How many keys it has."), AGE];
+const COLUMNS: &[Column] = &[NAME, text("Type", "What the secret is for."), text("Data", "How many keys it has."), AGE];
 
 fn cells(secret: &Object, now: Timestamp) -> Vec<Value> {
     let kind = Value::from(text_at(secret, "/type"));

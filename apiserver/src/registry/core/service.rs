@@ -28,7 +28,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_update: update::prepare,
     validate_create: rules::validate,
     validate_update: update::validate,
-    validate_name: names::name_is_dns1035_label,
+    validate_name: names::name_is_dns_label,
     warnings: |new, _| rules::warnings(new),
     validate_status: |new, _| rules::validate_status(new),
     columns: row::COLUMNS,
@@ -41,6 +41,7 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     guards: Some(service_allocation::guard),
     return_deleted_object: true,
+    allow_create_on_update: true,
     ..Strategy::DEFAULT
 };
 
@@ -92,18 +93,35 @@ fn prepare_create(service: &mut Object) {
     families(spec);
 }
 
-/// One family is served; what asks for more than it must have gets one.
+/// One family is served; what asks for more than it must have gets one. [`rules`] refuse what asks for another.
 fn families(spec: &mut Value) {
     if text(spec, "type") == "ExternalName" {
         return;
     }
-    default_value(spec, "ipFamilyPolicy", "SingleStack");
+    // Where the user's own endpoints are nobody knows, so both families are offered for them.
+    let anywhere = text(spec, "clusterIP") == "None" && !has_selector(spec);
+    default_value(spec, "ipFamilyPolicy", if anywhere { "RequireDualStack" } else { "SingleStack" });
     let ips = spec.get("clusterIPs").and_then(Value::as_array).cloned().unwrap_or_default();
     let first_is_v6 = ips.first().and_then(Value::as_str).is_some_and(super::super::formats::is_ipv6);
     let unset = spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty);
     if unset {
         set(spec, "ipFamilies", json!([if first_is_v6 { "IPv6" } else { "IPv4" }]));
     }
+    let other = match spec.get("ipFamilies").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::String(family)]) if family == "IPv4" => "IPv6",
+        Some([Value::String(family)]) if family == "IPv6" => "IPv4",
+        _ => return,
+    };
+    if anywhere
+        && text(spec, "ipFamilyPolicy") != "SingleStack"
+        && let Some(families) = spec.get_mut("ipFamilies").and_then(Value::as_array_mut)
+    {
+        families.push(other.into());
+    }
+}
+
+fn has_selector(spec: &Value) -> bool {
+    spec.get("selector").and_then(Value::as_object).is_some_and(|selector| !selector.is_empty())
 }
 
 // What a service's type and fields make of it.

@@ -7,9 +7,16 @@ use serde_json::{Value, json};
 use super::super::display::{AGE, NAME, age, count_at, field, integer, name};
 use super::super::strategy::{Column, Strategy};
 
+const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+
 pub(crate) static STRATEGY: Strategy = Strategy {
     prepare_create: names_only,
     prepare_update: |new, _| names_only(new),
+    warnings: |new, old| {
+        let newly = new.annotation(ENFORCE).is_some() && old.is_none_or(|old| old.annotation(ENFORCE).is_none());
+        let text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+        newly.then(|| format!("metadata.annotations[{ENFORCE}]: {text}")).into_iter().collect()
+    },
     columns: COLUMNS,
     cells,
     return_deleted_object: true,

@@ -31,6 +31,10 @@ pub(crate) static STRATEGY: Strategy = Strategy {
         errors.immutable(&At::top(new, "addressType"), &At::top(old, "addressType"));
         errors.into_vec()
     },
+    warnings: |new, old| {
+        let named = old.is_none() && text_at(new, "/addressType") == "FQDN";
+        named.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+    },
     columns: COLUMNS,
     cells,
     generation: Generation::OnSpecOrLabels,

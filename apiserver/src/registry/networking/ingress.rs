@@ -131,7 +131,7 @@ fn judge_backend(backend: &At<'_>, errors: &mut Errors) {
         (true, false) => {
             let own = service.field("name");
             if errors.need(&own) {
-                errors.invalid_each(&own, names::name_is_dns1035_label(own.text(), false));
+                errors.invalid_each(&own, names::name_is_dns_label(own.text(), false));
             }
             let (number, named) = (service.field("port").field("number"), service.field("port").field("name"));
             match (number.is_empty(), named.is_empty()) {

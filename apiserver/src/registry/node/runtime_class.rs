@@ -23,5 +23,6 @@ pub(crate) static STRATEGY: Strategy = Strategy {
     },
     columns: &[NAME, text("Handler", "The runtime's name on the node."), AGE],
     cells: |class, now| vec![name(class), Value::from(text_at(class, "/handler")), age(class, now)],
+    allow_create_on_update: true,
     ..Strategy::DEFAULT
 };

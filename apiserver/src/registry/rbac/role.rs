@@ -49,7 +49,7 @@ fn validate(role: &Object, namespaced: bool) -> Vec<FieldError> {
 /// About resources, or about other paths; never both.
 fn policy_rule(rule: &At<'_>, namespaced: bool, errors: &mut Errors) {
     if rule.field("verbs").is_empty() {
-        errors.required(&rule.field("verbs"), "verbs must contain at least one value");
+        errors.required(&rule.field("verbs"), "");
     }
     let [groups, resources, only_names] = ["apiGroups", "resources", "resourceNames"].map(|field| rule.field(field));
     let urls = rule.field("nonResourceURLs");
@@ -102,7 +102,7 @@ mod tests {
                     "/rules",
                     json!([{}]),
                     &[
-                        "rules[0].verbs: Required value: verbs must contain at least one value",
+                        "rules[0].verbs: Required value",
                         "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
                         "rules[0].resources: Required value: resource rules must supply at least one resource",
                     ],

@@ -1,6 +1,8 @@
 //! The parts of metadata that are the server's.
 
 use jiff::Timestamp;
+use quorate_api::field::{FieldError, FieldPath};
+use quorate_api::name::GroupKind;
 use quorate_api::object::Object;
 use quorate_api::status::Status;
 use quorate_api::time::Time;
@@ -92,7 +94,12 @@ pub(super) fn begin_update(new: &mut Object, old: &Object, row: &Row) -> Result<
         }
         Some(version) if version != "0" => {}
         _ if row.strategy.allow_unconditional_update => new.set_resource_version(old.resource_version()),
-        _ => new.set_resource_version(None),
+        _ => {
+            let path = FieldPath::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, 0, "must be specified for an update");
+            let kind = GroupKind::new(&row.group_resource.group, &row.group_resource.resource);
+            return Err(Status::invalid(&kind, old.name(), &[error]));
+        }
     }
     if new.namespace().is_none() {
         new.set_namespace(old.namespace());

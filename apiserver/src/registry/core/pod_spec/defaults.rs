@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use super::super::super::defaulting::{
     default_number, default_text, default_value, each, ensure, remove, set, text, with,
 };
-use super::super::super::legacy::annotations;
 use super::super::super::rules::At;
 use super::resources::{amount, container_requests, may_overcommit};
 use quorate_api::field::FieldPath;
@@ -225,11 +224,8 @@ fn projection(source: &mut Value) {
 
 /// The defaults of a template; what is meant for its pods only is not there yet.
 pub(crate) fn template(template: &mut Value) {
-    let metadata = template.get("metadata").cloned();
     if let Some(fields) = template.as_object_mut() {
-        let pods = ensure(fields, "spec");
-        annotations::to_fields(metadata.as_ref(), pods);
-        spec(pods);
+        spec(ensure(fields, "spec"));
     }
     with(template, "metadata", |metadata| {
         remove(metadata, "creationTimestamp");

@@ -19,6 +19,8 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const TRAFFIC_POLICIES: &[&str] = &["Cluster", "Local"];
 const DISTRIBUTIONS: &[&str] = &["PreferClose", "PreferSameNode", "PreferSameZone"];
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
+/// The one family that cluster addresses have.
+const CLUSTER_FAMILY: &str = "IPv4";
 const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 const IP_MODES: &[&str] = &["Proxy", "VIP"];
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
@@ -188,6 +190,40 @@ fn cluster_ips(spec: &At<'_>, kind: &str, headless: bool, errors: &mut Errors) {
                 errors.invalid(&ip, detail);
             }
         }
+    }
+    if errors.len() == before {
+        stacks(spec, headless, errors);
+    }
+}
+
+/// What the cluster cannot give: it has IPv4 only. A headless service without selector gets no address of the
+/// cluster's, so it may say what it likes.
+fn stacks(spec: &At<'_>, headless: bool, errors: &mut Errors) {
+    let (policy, all, families) = (spec.field("ipFamilyPolicy"), spec.field("clusterIPs"), spec.field("ipFamilies"));
+    let before = errors.len();
+    if policy.text() == "SingleStack" {
+        for (list, what) in [(&all, "cluster IPs"), (&families, "IP families")] {
+            if list.len() == 2 {
+                let detail =
+                    format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+                errors.invalid(&policy, detail);
+            }
+        }
+    }
+    for (index, ip) in all.items().enumerate().skip(families.len()) {
+        if formats::is_ipv6(ip.text()) {
+            let whole = all.value().cloned().unwrap_or_default();
+            errors.invalid_value(&all.index(index), whole, "IPv6 is not configured on this cluster");
+        }
+    }
+    if errors.len() > before || (headless && spec.field("selector").is_empty()) {
+        return;
+    }
+    if policy.text() == "RequireDualStack" {
+        errors.invalid(&policy, "this cluster is not configured for dual-stack services");
+    }
+    for family in families.items().filter(|family| family.text() != CLUSTER_FAMILY) {
+        errors.invalid(&family, "not configured on this cluster");
     }
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::super::testing::{check, check_update, row, status_faults, stored, update_faults, with};
+use super::super::super::testing::{check, check_update, faults, row, status_faults, stored, update_faults, with};
 use super::STRATEGY;
 use quorate_api::object::Object;
 
@@ -181,6 +181,46 @@ fn what_a_type_does_not_need_is_let_go() {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         assert_eq!(spec.get(field), None, "{field}");
     }
+}
+
+#[test]
+fn a_name_may_begin_with_a_number() {
+    assert_eq!((STRATEGY.validate_name)("9-lives", false), [""; 0]);
+    assert_eq!((STRATEGY.validate_name)("Nine", false).len(), 1);
+}
+
+#[test]
+fn one_family_is_served() {
+    let two = json!({"ipFamilies": ["IPv4", "IPv6"]});
+    let with_spec = |change: &Value| {
+        let mut value = service();
+        for (key, field) in change.as_object().unwrap() {
+            value["spec"][key] = field.clone();
+        }
+        value
+    };
+    assert_eq!(
+        faults(&STRATEGY, with_spec(&two)),
+        ["spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when \
+          multiple IP families are specified"]
+    );
+    assert_eq!(
+        faults(&STRATEGY, with_spec(&json!({"ipFamilyPolicy": "RequireDualStack"}))),
+        [
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services"
+        ]
+    );
+    assert_eq!(
+        faults(&STRATEGY, with_spec(&json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}))),
+        ["spec.ipFamilies[1]: Invalid value: \"IPv6\": not configured on this cluster"]
+    );
+    let preferred = stored(&STRATEGY, with_spec(&json!({"ipFamilyPolicy": "PreferDualStack"})));
+    assert_eq!(preferred["spec"]["ipFamilies"], json!(["IPv4"]));
+    let own = stored(&STRATEGY, with_spec(&json!({"clusterIP": "None", "selector": null})));
+    assert_eq!(
+        (&own["spec"]["ipFamilyPolicy"], &own["spec"]["ipFamilies"]),
+        (&json!("RequireDualStack"), &json!(["IPv4", "IPv6"]))
+    );
 }
 
 #[test]
