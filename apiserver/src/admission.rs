@@ -4,6 +4,7 @@ mod escalation;
 mod namespaces;
 mod node_restriction;
 mod priority;
+mod requestor;
 mod service_account;
 mod taints;
 mod tolerations;
@@ -76,6 +77,7 @@ impl Admission {
 
     pub async fn mutate(&self, request: &AdmissionRequest<'_>, object: &mut Object) -> Result<(), Status> {
         service_account::mutate(request, object, &self.storage, &self.env).await?;
+        requestor::mutate(request, object)?;
         taints::mutate(request, object)?;
         priority::mutate(request, object, &self.storage).await?;
         tolerations::mutate(request, object)

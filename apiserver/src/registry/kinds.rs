@@ -133,6 +133,9 @@ pub(crate) fn conversion(group: &str, version: &str, plural: &str) -> Option<&'s
 /// Validation of updates through a subresource that lets part of an object through.
 pub(crate) fn door_rules(group: &str, plural: &str, subresource: &str) -> Option<DoorRules> {
     match (group, plural, subresource) {
+        ("certificates.k8s.io", "certificatesigningrequests", "approval") => {
+            Some(certificates::signing_request::validate_approval)
+        }
         ("", "namespaces", "finalize") => Some(core::namespace::validate_finalize),
         ("", "pods", "ephemeralcontainers") => Some(core::pod::validate_ephemeral_containers),
         ("", "pods", "resize") => Some(core::pod::validate_resize),

@@ -41,7 +41,9 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
 pub(crate) async fn patch(call: &mut Call, row: &Arc<Row>, part: Part) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, "PatchOptions")?;
     let presenter = presenter(call, row)?;
-    let patch = Patch::read(call, schema::for_gvk(&row.gvk())).await?;
+    // A kind that is only a name of old for another has that one's fields.
+    let schema = schema::for_gvk(&row.gvk()).or_else(|| schema::for_gvk(&row.resource.storage));
+    let patch = Patch::read(call, schema).await?;
     let writer = Writer::of_path(call, row, options.dry_run);
     let transform = |old: &Object| patched(call, row, &patch, old, options.field_validation);
     let written = writer.update(part, &transform, None).await?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
 mod bodies;
+mod certificates;
 mod delete;
 mod examples;
 mod fence;

@@ -99,6 +99,21 @@ async fn patches_in_three_languages() {
     assert_eq!(world.merge(&path, &json!({"metadata": {"name": "d"}})).await.code, 422);
 }
 
+/// kubectl patches old kinds as it patches today's.
+#[tokio::test(start_paused = true)]
+async fn a_kind_under_its_old_name_is_patched_by_the_new_ones_fields() {
+    let world = World::new().await;
+    let path = "/apis/apps/v1alpha1/namespaces/a/petsets";
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"metadata": {"name": "p"}, "spec": {"serviceName": "s", "template": template}});
+    world.post(path, &set).await.expect(201);
+    let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "d", "image": "j"}]}}}});
+    let patched =
+        world.patch(&format!("{path}/p"), "application/strategic-merge-patch+json", &change).await.expect(200);
+    assert_eq!(patched.field("/spec/template/spec/containers").as_array().unwrap().len(), 2);
+    assert_eq!(patched.field("/kind"), "PetSet");
+}
+
 #[tokio::test(start_paused = true)]
 async fn concurrent_patches_all_count() {
     let world = World::new().await;

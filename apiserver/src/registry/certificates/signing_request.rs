@@ -7,16 +7,23 @@ use quorate_api::validate as names;
 use serde_json::Value;
 
 use super::super::display::{AGE, NAME, NONE, age, field, human_duration, items_at, name, or, text, text_at};
+use super::super::keep::keep;
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Strategy};
 
 const MIN_SECONDS: i64 = 600;
+/// Conditions that have a door of their own.
+const APPROVALS: [&str; 2] = ["Approved", "Denied"];
 
 pub(crate) static STRATEGY: Strategy = Strategy {
     validate_create,
-    validate_update: |new, old| {
+    // What is asked for never changes, and what becomes of it has doors of its own.
+    prepare_update: |new, old| keep(new, old, "spec"),
+    prepare_status,
+    validate_status: |new, old| {
         let mut errors = Errors::default();
-        errors.immutable(&At::top(new, "spec"), &At::top(old, "spec"));
+        removed(new, old, &mut errors);
+        added(new, old, &mut errors);
         errors.into_vec()
     },
     columns: COLUMNS,
@@ -60,6 +67,50 @@ fn condition(request: &Object) -> String {
         words.push("Issued");
     }
     words.join(",")
+}
+
+fn conditions<'a>(request: &'a Object, kind: &str) -> Vec<&'a Value> {
+    items_at(request, "/status/conditions").iter().filter(|condition| field(condition, "type") == kind).collect()
+}
+
+/// Through the status nobody approves or denies: such conditions stay as they are.
+fn prepare_status(new: &mut Object, old: &Object) {
+    for kind in APPROVALS {
+        let before: Vec<Value> = conditions(old, kind).into_iter().cloned().collect();
+        if before.len() != conditions(new, kind).len() {
+            continue;
+        }
+        let own = new.get_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+        for (condition, before) in own.filter(|condition| field(condition, "type") == kind).zip(before) {
+            *condition = before;
+        }
+    }
+}
+
+/// A word that was spoken is not taken back.
+fn removed(new: &Object, old: &Object, errors: &mut Errors) {
+    for kind in APPROVALS.into_iter().chain(["Failed"]) {
+        if conditions(new, kind).len() < conditions(old, kind).len() {
+            let detail = format!("updates may not remove a condition of type \"{kind}\"");
+            errors.forbidden(&At::top(new, "status").field("conditions"), detail);
+        }
+    }
+}
+
+fn added(new: &Object, old: &Object, errors: &mut Errors) {
+    for kind in APPROVALS {
+        if conditions(new, kind).len() > conditions(old, kind).len() {
+            let detail = format!("updates may not add a condition of type \"{kind}\"");
+            errors.forbidden(&At::top(new, "status").field("conditions"), detail);
+        }
+    }
+}
+
+/// Of an approval, or a denial.
+pub(crate) fn validate_approval(new: &Object, old: &Object) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    removed(new, old, &mut errors);
+    errors.into_vec()
 }
 
 fn validate_create(request: &Object) -> Vec<FieldError> {
