@@ -7,6 +7,7 @@
 pub mod authority;
 pub mod files;
 pub mod kubeconfig;
+pub(crate) mod possession;
 pub mod tls;
 pub mod token_key;
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Trust;
+use crate::pki::possession::Possession;
 use crate::pki::{Pki, PkiError};
 
 /// The configurations, made once: the certificate shown is as old as this process.
@@ -26,7 +25,8 @@ impl Tls {
             CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).map_err(|error| tls(format!("{error:?}")))?;
         let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).map_err(|error| tls(format!("{error:?}")))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let algorithms = provider.signature_verification_algorithms;
+        // For callers who asked for it.
+        let anybody = Arc::new(Possession::new(&provider, Vec::new()));
         let mut roots = RootCertStore::empty();
         roots.add(pki.cluster().certificate().clone()).map_err(|error| tls(error.to_string()))?;
         let mut verified = ClientConfig::builder_with_provider(provider)
@@ -38,7 +38,7 @@ impl Tls {
         // Streams take over the connection, which only version 1.1 allows.
         verified.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut unverified = verified.clone();
-        unverified.dangerous().set_certificate_verifier(Arc::new(AnyCertificate { algorithms }));
+        unverified.dangerous().set_certificate_verifier(anybody);
         Ok(Self { verified: Arc::new(verified), unverified: Arc::new(unverified) })
     }
 
@@ -47,46 +47,5 @@ impl Tls {
             Trust::Verified => &self.verified,
             Trust::Unverified => &self.unverified,
         })
-    }
-}
-
-/// Takes any certificate whose key the server holds: for callers who asked for it.
-#[derive(Debug)]
-struct AnyCertificate {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
     }
 }

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, DistinguishedName, ServerConfig};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::possession::Possession;
 use super::{Leaf, Pki, PkiError};
 
 impl Pki {
@@ -16,7 +14,12 @@ impl Pki {
     pub fn server_config(&self, leaf: &Leaf) -> Result<ServerConfig, PkiError> {
         let tls = |error: &dyn std::fmt::Display| PkiError::Tls { reason: error.to_string() };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = Arc::new(RequestedCertificate::new(self.cluster().certificate(), &provider)?);
+        let (_rest, root) =
+            x509_parser::parse_x509_certificate(self.cluster().certificate()).map_err(|error| tls(&error))?;
+        let issuer = DistinguishedName::from(root.subject().as_raw().to_vec());
+        // Who issued a client's certificate is the authenticator's question: an expired or foreign one then gets a
+        // readable answer, not a broken handshake.
+        let verifier = Arc::new(Possession::new(&provider, vec![issuer]));
         let certificate = CertificateDer::from_pem_slice(leaf.certificate.as_bytes())
             .map_err(|error| PkiError::Tls { reason: format!("{error:?}") })?;
         let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes())
@@ -33,61 +36,17 @@ impl Pki {
     }
 }
 
-/// Asks for a client certificate and makes sure that the client holds its key, but leaves the question who issued it
-/// to the authenticator: an expired or foreign certificate then gets a readable answer, not a broken handshake.
-#[derive(Debug)]
-struct RequestedCertificate {
-    roots: Vec<DistinguishedName>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl RequestedCertificate {
-    fn new(root: &CertificateDer<'_>, provider: &CryptoProvider) -> Result<Self, PkiError> {
-        let (_rest, root) =
-            x509_parser::parse_x509_certificate(root).map_err(|error| PkiError::Tls { reason: error.to_string() })?;
-        // Clients with several certificates choose the one whose issuer is named here.
-        let roots = vec![DistinguishedName::from(root.subject().as_raw().to_vec())];
-        Ok(Self { roots, algorithms: provider.signature_verification_algorithms })
-    }
-}
-
-impl ClientCertVerifier for RequestedCertificate {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.roots
-    }
-
-    fn verify_client_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+/// For looking whether a member is well, by somebody who has no authority's certificate at hand: nothing secret is sent,
+/// and nothing but a "ready" believed.
+pub fn unverified_client() -> Result<ClientConfig, PkiError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Arc::new(Possession::new(&provider, Vec::new()));
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| PkiError::Tls { reason: error.to_string() })?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
