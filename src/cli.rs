@@ -195,7 +195,7 @@ pub(crate) struct Node {
     /// Members to join through.
     #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', required = true)]
     pub join: Vec<String>,
-    /// What `quorate token create` printed; needed at the first start only.
+    /// What `quorate token create` printed; needed at the first start, and after the node's certificates ran out.
     #[arg(long, env = "QUORATE_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Parts to leave out.

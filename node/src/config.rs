@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use tokio::sync::watch;
 
 /// The port of the node's own HTTPS server, as clients of the Kubernetes API expect it.
 pub const SERVER_PORT: u16 = 10250;
@@ -68,12 +69,31 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
 }
 
-/// The node's serving certificate, and the authority whose client certificates are let in.
+/// The node's serving certificate, which may be renewed, and the authority whose client certificates are let in.
 #[derive(Clone)]
 pub struct ServerTls {
     pub ca_pem: String,
+    pub leaf: watch::Receiver<Leaf>,
+}
+
+/// A certificate and its key.
+#[derive(Clone)]
+pub struct Leaf {
     pub cert_pem: String,
     pub key_pem: String,
+}
+
+impl std::fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Leaf")
+    }
+}
+
+impl ServerTls {
+    /// A certificate that stays the same.
+    pub fn fixed(ca_pem: String, leaf: Leaf) -> Self {
+        Self { ca_pem, leaf: watch::Sender::new(leaf).subscribe() }
+    }
 }
 
 impl std::fmt::Debug for ServerTls {

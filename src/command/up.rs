@@ -99,6 +99,7 @@ async fn live(flags: &Up, place: &Home, control_plane: &ControlPlane, env: &Env,
     };
     places::create_private_dir(&joining.directory)?;
     let membership = join::join(&joining, env).await?;
+    membership.keep_certified(env, scope);
     let node = Place { name: &place.name, zone: &flags.zone, data_dir: &place.data_dir, without: &flags.api.without };
     let config = node_agent::config(&flags.node, &node, &membership)?;
     let identity = Identity::node(&place.name);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
-use quorate_node::config::ServerTls;
+use quorate_node::config::{Leaf, ServerTls};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -40,7 +40,7 @@ impl Certificates {
         let issuer = Issuer::new(parameters, key);
         let (cert_pem, key_pem) = leaf(&issuer, vec![address.to_owned()], "system:nodes");
         let client = leaf(&issuer, Vec::new(), "system:masters");
-        Self { tls: ServerTls { ca_pem, cert_pem, key_pem }, client }
+        Self { tls: ServerTls::fixed(ca_pem, Leaf { cert_pem, key_pem }), client }
     }
 
     async fn connect(&self, address: SocketAddr) -> tokio_rustls::client::TlsStream<TcpStream> {
