@@ -3,6 +3,7 @@
 use http::{Response, StatusCode};
 use quorate_api::status::Status;
 use quorate_api::validate;
+use quorate_raft_store::StoreStatus;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -52,7 +53,7 @@ pub(crate) async fn join(call: &mut Call) -> Result<Response<Body>, Status> {
         "ca": pki.cluster().pem(),
         "clientCert": client,
         "servingCert": serving,
-        "members": live_members(call),
+        "members": live_members(&server.storage().store().status()),
         "podCidr": range.to_string(),
         "clusterDns": settings.cluster_dns.to_string(),
         "clusterDomain": settings.cluster_domain,
@@ -68,23 +69,32 @@ fn unsigned(error: PkiError) -> Status {
     }
 }
 
-/// `GET /quorate/v1/members`: where the API is served at the moment, for balancers.
+/// `GET /quorate/v1/members`: where the API is served at the moment, for balancers; and whether this member can know:
+/// one that is cut off from the others takes them for dead.
 pub(crate) fn members(call: &Call) -> Result<Response<Body>, Status> {
     if call.parts.method != http::Method::GET {
         return Err(crate::verb::not_allowed());
     }
-    Ok(respond::json(StatusCode::OK, &json!({"members": live_members(call)})))
+    Ok(respond::json(StatusCode::OK, &members_answer(&call.server.storage().store().status())))
 }
 
-fn live_members(call: &Call) -> Vec<String> {
-    let status = call.server.storage().store().status();
-    status
-        .members
-        .into_iter()
-        .filter(|member| member.alive)
-        .map(|member| member.api_address)
-        .filter(|api| !api.is_empty())
-        .collect()
+fn members_answer(status: &StoreStatus) -> serde_json::Value {
+    let alive = status.members.iter().filter(|member| member.alive).count();
+    json!({
+        "members": live_members(status),
+        "leader": leader(status),
+        "ready": status.ready,
+        "quorum": alive * 2 > status.members.len(),
+    })
+}
+
+fn live_members(status: &StoreStatus) -> Vec<&str> {
+    let alive = status.members.iter().filter(|member| member.alive);
+    alive.map(|member| member.api_address.as_str()).filter(|api| !api.is_empty()).collect()
+}
+
+fn leader(status: &StoreStatus) -> Option<&str> {
+    status.members.iter().find(|member| Some(member.id) == status.leader).map(|member| member.name.as_str())
 }
 
 /// `GET /quorate/v1/status`: the quorum group as this member sees it.
@@ -93,7 +103,6 @@ pub(crate) fn status(call: &Call) -> Result<Response<Body>, Status> {
         return Err(crate::verb::not_allowed());
     }
     let status = call.server.storage().store().status();
-    let leader = status.members.iter().find(|member| Some(member.id) == status.leader).map(|member| &member.name);
     let members: Vec<serde_json::Value> = status
         .members
         .iter()
@@ -106,7 +115,7 @@ pub(crate) fn status(call: &Call) -> Result<Response<Body>, Status> {
         .collect();
     let answer = json!({
         "member": status.name,
-        "leader": leader,
+        "leader": leader(&status),
         "term": status.term,
         "appliedIndex": status.applied_index,
         "revision": status.revision.0,
@@ -116,4 +125,46 @@ pub(crate) fn status(call: &Call) -> Result<Response<Body>, Status> {
         "members": members,
     });
     Ok(respond::json(StatusCode::OK, &answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_raft_store::{MemberStatus, Revision};
+
+    use super::*;
+
+    fn seen(alive: &[bool], leader: Option<u64>) -> StoreStatus {
+        let members = (1..).zip(alive).map(|(id, alive)| MemberStatus {
+            id,
+            name: format!("m{id}"),
+            peer_address: String::new(),
+            api_address: format!("10.0.0.{id}:6443"),
+            zone: String::new(),
+            feature_level: 1,
+            alive: *alive,
+        });
+        StoreStatus {
+            member: 1,
+            name: "m1".into(),
+            zone: String::new(),
+            cluster_id: None,
+            leader,
+            term: 3,
+            applied_index: 9,
+            revision: Revision(9),
+            compacted: Revision(0),
+            members: members.collect(),
+            ready: true,
+            feature_level: 1,
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_cut_off_says_that_its_list_is_its_own_view_only() {
+        let whole =
+            json!({"members": ["10.0.0.1:6443", "10.0.0.2:6443"], "leader": "m2", "ready": true, "quorum": true});
+        assert_eq!(members_answer(&seen(&[true, true, false], Some(2))), whole);
+        let alone = json!({"members": ["10.0.0.1:6443"], "leader": null, "ready": true, "quorum": false});
+        assert_eq!(members_answer(&seen(&[true, false, false], None)), alone);
+    }
 }

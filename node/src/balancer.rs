@@ -8,10 +8,12 @@
 //!
 //! Stand-alone use: [`run`]. In the agent the list of members is refreshed from the cluster ([`refresh`]).
 //!
-//! Bounds: [`MAX_CONNECTIONS`], [`pool::MAX_MEMBERS`], [`health::PROBE_DEADLINE`], [`splice::CONNECT_DEADLINE`].
+//! Bounds: [`MAX_CONNECTIONS`], [`pool::MAX_MEMBERS`], [`health::PROBE_DEADLINE`], [`health::READY_DEADLINE`],
+//! [`splice::CONNECT_DEADLINE`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use quorate_env::{Env, Scope};
@@ -19,15 +21,17 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 pub use self::health::Probe;
-use self::pool::Pool;
+use self::pool::{Pool, Started};
 
 pub mod health;
 pub mod pool;
 pub mod refresh;
 pub mod splice;
 
-/// Connections at the same time; further ones wait in the listener's backlog.
+/// Connections at the same time; further ones are closed at once, so that clients see that there is no room.
 pub const MAX_CONNECTIONS: usize = 4096;
+/// After a connection that could not be accepted: the reason (no file descriptor left) does not go away at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -78,9 +82,10 @@ pub async fn start(config: Config, env: &Env, scope: &Scope) -> Result<Handle, B
         probe: config.probe,
         env: env.clone(),
     };
-    handle.set_members(&config.members);
+    let started = handle.pool.lock().configure(&config.members);
+    handle.watch(started);
     let accepting = handle.clone();
-    scope.spawn("balancer", async move { accept(listener, accepting).await });
+    scope.spawn("balancer", async move { accept(listener, accepting, MAX_CONNECTIONS).await });
     Ok(handle)
 }
 
@@ -98,26 +103,33 @@ impl Handle {
         self.address
     }
 
-    /// Replace the list of members. Connections to a member that is no longer listed are cut; an empty list is
-    /// ignored, since it can only mean that nobody knew better.
-    pub fn set_members(&self, members: &[String]) {
-        if members.is_empty() {
-            return;
-        }
-        let started = self.pool.lock().set_members(members);
+    /// Take in the cluster's own list, as a member with a quorum tells it: new members are used from now on, those
+    /// that an earlier list had named and this one does not are forgotten and their connections cut. Members that were
+    /// configured stay, as a last choice when they are not listed.
+    pub fn learn(&self, members: &[String]) {
+        let started = self.pool.lock().learn(members);
+        self.watch(started);
+    }
+
+    /// Cut every connection, so that clients make new ones.
+    pub fn cut_all(&self) {
+        self.pool.lock().cut_all();
+    }
+
+    fn watch(&self, started: Vec<Started>) {
         for member in started {
             let health = health::watch(
                 member.name.clone(),
-                member.listed.clone(),
+                member.known.clone(),
                 self.pool.clone(),
                 self.probe.clone(),
                 self.env.clone(),
             );
-            let (scope, listed) = (self.scope.clone(), member.listed);
+            let (scope, known) = (self.scope.clone(), member.known);
             self.scope.spawn("balancer-health", async move {
                 tokio::select! {
                     () = scope.cancelled() => {}
-                    () = listed.cancelled() => {}
+                    () = known.cancelled() => {}
                     () = health => {}
                 }
             });
@@ -129,23 +141,58 @@ impl Handle {
     }
 }
 
-async fn accept(listener: TcpListener, handle: Handle) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept(listener: TcpListener, handle: Handle, most: usize) {
+    let places = Arc::new(Semaphore::new(most));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = handle.scope.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        match accepted {
-            Ok((client, _)) => {
-                let (pool, clock) = (handle.pool.clone(), handle.env.clock.clone());
-                handle.scope.spawn_until_cancelled("balancer-connection", async move {
-                    splice::serve(client, &pool, &clock).await;
-                    drop(place);
-                });
+        let client = match accepted {
+            Ok((client, _)) => client,
+            Err(error) => {
+                tracing::warn!(%error, "the balancer cannot accept a connection");
+                handle.env.clock.sleep(ACCEPT_PAUSE).await;
+                continue;
             }
-            Err(error) => tracing::warn!(%error, "the balancer cannot accept a connection"),
-        }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!(most, "the balancer has no room for a connection");
+            continue;
+        };
+        let (pool, clock) = (handle.pool.clone(), handle.env.clock.clone());
+        handle.scope.spawn_until_cancelled("balancer-connection", async move {
+            splice::serve(client, &pool, &clock).await;
+            drop(place);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_for_whom_there_is_no_room_is_told_at_once() {
+        let (env, scope) = (Env::real(), Scope::root("test"));
+        let member = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let pool = Arc::new(Mutex::new(Pool::default()));
+        pool.lock().configure(&[member.local_addr().unwrap().to_string()]);
+        let handle = Handle { address, pool, scope: scope.clone(), probe: Probe::Connect, env: env.clone() };
+        scope.spawn("accept", accept(listener, handle, 1));
+        let mut first = TcpStream::connect(address).await.unwrap();
+        first.write_all(b"x").await.unwrap();
+        let (mut served, _) = member.accept().await.unwrap();
+        assert_eq!(served.read_u8().await.unwrap(), b'x');
+        let mut second = TcpStream::connect(address).await.unwrap();
+        let mut buffer = [0; 1];
+        let told = env.clock.timeout(Duration::from_secs(20), second.read(&mut buffer)).await.expect("in time");
+        assert!(matches!(told, Ok(0) | Err(_)), "{told:?}");
+        assert_eq!(scope.close(Duration::from_secs(20)).await, Vec::<String>::new());
     }
 }

@@ -1,7 +1,7 @@
 //! `quorate node`: the agent of one machine.
 
 use quorate_env::{Env, Scope};
-use quorate_node::balancer::{self, health::Probe, refresh};
+use quorate_node::balancer::{self, refresh};
 use quorate_node::join::{self, Joining};
 
 use crate::cli::{Node, RuntimeKind};
@@ -46,10 +46,11 @@ async fn start(
     };
     let membership = join::join(&joining, env).await?;
     let balancer =
-        balancer::Config { listen: flags.balancer_listen, members: flags.join.clone(), probe: Probe::Connect };
+        balancer::Config { listen: flags.balancer_listen, members: flags.join.clone(), probe: membership.probe()? };
     let balancer = balancer::start(balancer, env, scope).await?;
     let client = membership.client(&balancer.address().to_string()).await?;
     refresh::start(balancer, client.clone(), env.clone(), scope);
+    membership.keep_certified(env, scope);
     let place = Place { name: &name, zone: &flags.zone, data_dir: &data_dir, without: &flags.without };
     let config = node_agent::config(&flags.node, &place, &membership)?;
     Ok(node_agent::start(config, client, env, scope))

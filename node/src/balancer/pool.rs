@@ -1,4 +1,7 @@
 //! Who is alive, and who is next. Pure but for the tokens that cut connections.
+//!
+//! Members that were configured stay for good; those that the cluster told of come and go. Whoever a list of the
+//! cluster leaves out is tried last: the list may be wrong about a member, but not often.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +14,9 @@ pub const MAX_MEMBERS: usize = 32;
 /// Probes that must fail in a row before a member counts as dead: one lost packet is not a death. A refused connection
 /// needs no second look.
 pub const FAILURES_TO_DIE: u32 = 2;
+/// A member that says that it is not ready gets no new connections, but what is under way may finish: it may be
+/// draining. After so many such answers it is as good as dead.
+pub const UNREADY_TO_CUT: u32 = 12;
 
 /// The members and what is known of them.
 #[derive(Debug, Default)]
@@ -23,19 +29,40 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     failures: u32,
+    unready: u32,
     alive: bool,
     connections: usize,
-    /// Ends when the member is not listed any more.
-    listed: CancellationToken,
-    /// Ends when the member dies or is not listed any more: cuts the connections of one life.
+    /// Named at the start: never forgotten.
+    configured: bool,
+    /// Named by the cluster's last list, or there was none yet.
+    listed: bool,
+    /// The connections of this spell of bad health were cut.
+    cut: bool,
+    /// Ends when the member is forgotten.
+    known: CancellationToken,
+    /// Ends when the member dies or is forgotten: cuts the connections of one life.
     life: CancellationToken,
+}
+
+impl Member {
+    fn new(configured: bool) -> Self {
+        let known = CancellationToken::new();
+        let life = known.child_token();
+        // It counts as alive until shown otherwise, so that the first connection need not wait.
+        Self { failures: 0, unready: 0, alive: true, connections: 0, configured, listed: true, cut: false, known, life }
+    }
+
+    fn cut(&mut self) {
+        self.life.cancel();
+        self.life = self.known.child_token();
+    }
 }
 
 /// A member whose health is to be watched from now on.
 #[derive(Debug)]
 pub struct Started {
     pub name: String,
-    pub listed: CancellationToken,
+    pub known: CancellationToken,
 }
 
 /// A member to try, and what ends a connection to it.
@@ -49,49 +76,58 @@ pub struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     Well,
-    /// Nobody listens there, or it says that it is not ready.
+    /// It answers that it is not ready.
+    Unready,
+    /// Nobody listens there.
     Refused,
     /// No answer in time, or a broken one.
     Silent,
 }
 
 impl Pool {
-    /// Returns the new ones. They count as alive until shown otherwise, so that the first connection need not wait.
-    pub fn set_members(&mut self, names: &[String]) -> Vec<Started> {
-        let names = &names[..names.len().min(MAX_MEMBERS)];
+    /// The members that are named at the start. Returns the new ones.
+    pub fn configure(&mut self, names: &[String]) -> Vec<Started> {
+        names.iter().filter_map(|name| self.add(name, true)).collect()
+    }
+
+    /// Take in the cluster's own list. Returns the members that are new; those that only an earlier list had named are
+    /// forgotten. An empty list is passed over, since it can only mean that nobody knew better.
+    pub fn learn(&mut self, names: &[String]) -> Vec<Started> {
+        if names.is_empty() {
+            return Vec::new();
+        }
         self.members.retain(|name, member| {
-            let stays = names.contains(name);
+            member.listed = names.contains(name);
+            let stays = member.listed || member.configured;
             if !stays {
-                member.listed.cancel();
+                member.known.cancel();
             }
             stays
         });
-        let mut started = Vec::new();
-        for name in names {
-            if self.members.contains_key(name) {
-                continue;
-            }
-            let listed = CancellationToken::new();
-            let life = listed.child_token();
-            let member = Member { failures: 0, alive: true, connections: 0, listed: listed.clone(), life };
-            self.members.insert(name.clone(), member);
-            started.push(Started { name: name.clone(), listed });
-        }
-        started
+        names.iter().filter_map(|name| self.add(name, false)).collect()
     }
 
-    /// The members in the order in which they should be tried: living ones first, in turn; then the dead ones, since
-    /// trying them is all that is left.
+    fn add(&mut self, name: &str, configured: bool) -> Option<Started> {
+        if self.members.contains_key(name) || self.members.len() >= MAX_MEMBERS {
+            return None;
+        }
+        let member = Member::new(configured);
+        let started = Started { name: name.to_owned(), known: member.known.clone() };
+        self.members.insert(name.to_owned(), member);
+        Some(started)
+    }
+
+    /// The members in the order in which they should be tried, each kind in turn: living ones, living ones that the
+    /// cluster's list leaves out, then the dead, since trying them is all that is left.
     pub fn candidates(&mut self) -> Vec<Candidate> {
         let names: Vec<&String> = self.members.keys().collect();
         let after = self.last.as_ref().map_or(0, |last| names.partition_point(|name| *name <= last));
-        let turn: Vec<&String> = names.iter().cycle().skip(after).take(names.len()).copied().collect();
-        let (alive, dead): (Vec<&String>, Vec<&String>) =
-            turn.into_iter().partition(|name| self.members.get(*name).is_some_and(|member| member.alive));
-        let order: Vec<Candidate> = alive
+        let turn = self.members.iter().cycle().skip(after).take(self.members.len());
+        let mut order: Vec<(&String, &Member)> = turn.collect();
+        order.sort_by_key(|(_, member)| (!member.alive, !member.listed));
+        let order: Vec<Candidate> = order
             .into_iter()
-            .chain(dead)
-            .filter_map(|name| Some(Candidate { name: name.clone(), life: self.members.get(name)?.life.clone() }))
+            .map(|(name, member)| Candidate { name: name.clone(), life: member.life.clone() })
             .collect();
         self.last = order.first().map(|candidate| candidate.name.clone());
         order
@@ -101,18 +137,29 @@ impl Pool {
     pub fn note(&mut self, name: &str, finding: Finding) -> bool {
         let Some(member) = self.members.get_mut(name) else { return false };
         match finding {
-            Finding::Well => member.failures = 0,
+            Finding::Well => (member.failures, member.unready) = (0, 0),
+            Finding::Unready => {
+                (member.failures, member.unready) = (FAILURES_TO_DIE, member.unready.saturating_add(1));
+            }
             Finding::Refused => member.failures = FAILURES_TO_DIE,
             Finding::Silent => member.failures = member.failures.saturating_add(1),
         }
         let alive = member.failures < FAILURES_TO_DIE;
         let changed = alive != member.alive;
         member.alive = alive;
-        if changed && !alive {
-            member.life.cancel();
-            member.life = member.listed.child_token();
+        let cut = !alive && (finding != Finding::Unready || member.unready >= UNREADY_TO_CUT);
+        if cut && !member.cut {
+            member.cut();
         }
+        member.cut = !alive && (cut || member.cut);
         changed
+    }
+
+    /// Cut every connection: clients come back with new ones.
+    pub fn cut_all(&mut self) {
+        for member in self.members.values_mut() {
+            member.cut();
+        }
     }
 
     pub fn connected(&mut self, name: &str) {
@@ -143,9 +190,13 @@ impl Pool {
 mod tests {
     use super::*;
 
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     fn pool(names: &[&str]) -> Pool {
         let mut pool = Pool::default();
-        pool.set_members(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        pool.configure(&owned(names));
         pool
     }
 
@@ -179,13 +230,49 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_leaves_the_list_is_cut_and_one_that_stays_is_not() {
+    fn a_list_adds_members_and_takes_away_only_what_a_list_had_added() {
         let mut pool = pool(&["a", "b"]);
-        let lives: Vec<Candidate> = pool.candidates();
-        let started = pool.set_members(&["b".to_owned(), "c".to_owned()]);
+        let started = pool.learn(&owned(&["b", "c"]));
         assert_eq!(started.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["c"]);
+        let lives: Vec<Candidate> = pool.candidates();
+        assert_eq!(lives.iter().map(|candidate| candidate.name.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
+        // What one cut-off member believes.
+        assert_eq!(pool.learn(&owned(&["b"])).len(), 0);
         let cut: Vec<(&str, bool)> =
             lives.iter().map(|candidate| (candidate.name.as_str(), candidate.life.is_cancelled())).collect();
-        assert_eq!(cut, [("a", true), ("b", false)]);
+        assert_eq!(cut, [("b", false), ("c", true), ("a", false)]);
+        assert_eq!(order(&mut pool), ["b", "a"]);
+        assert!(pool.note("b", Finding::Refused));
+        assert_eq!(order(&mut pool), ["a", "b"], "who is not listed comes before who is dead");
+        assert_eq!(pool.learn(&[]).len(), 0);
+        assert_eq!(pool.states().len(), 2);
+    }
+
+    #[test]
+    fn an_unready_member_gets_no_new_connections_and_may_finish_what_it_has() {
+        let mut pool = pool(&["a", "b"]);
+        let life = pool.candidates().remove(0).life;
+        assert!(pool.note("a", Finding::Unready));
+        assert_eq!(order(&mut pool), ["b", "a"]);
+        for _ in 2..UNREADY_TO_CUT {
+            pool.note("a", Finding::Unready);
+        }
+        assert!(!life.is_cancelled());
+        pool.note("a", Finding::Unready);
+        assert!(life.is_cancelled());
+        let mut pool = self::pool(&["a"]);
+        let life = pool.candidates().remove(0).life;
+        pool.note("a", Finding::Unready);
+        pool.note("a", Finding::Refused);
+        assert!(life.is_cancelled(), "it was draining, and is gone now");
+    }
+
+    #[test]
+    fn all_connections_can_be_cut_at_once() {
+        let mut pool = pool(&["a"]);
+        let life = pool.candidates().remove(0).life;
+        pool.cut_all();
+        assert!(life.is_cancelled());
+        assert!(!pool.candidates().remove(0).life.is_cancelled());
     }
 }

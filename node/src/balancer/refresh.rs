@@ -16,9 +16,22 @@ pub const REFRESH_PAUSE: Duration = Duration::from_secs(10);
 const REFRESH_DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE_JITTER: f64 = 0.2;
 
-#[derive(Debug, Deserialize)]
+/// What a member tells of all: a list is only as good as the view of who made it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Members {
     members: Vec<String>,
+    leader: Option<String>,
+    ready: bool,
+    quorum: bool,
+}
+
+impl Members {
+    /// The list, unless the member that made it is cut off from the others.
+    fn trusted(self) -> Option<Vec<String>> {
+        let knows = self.leader.is_some() && self.ready && self.quorum;
+        knows.then_some(self.members)
+    }
 }
 
 /// Refresh the balancer's members until the scope ends.
@@ -27,7 +40,10 @@ pub fn start(handle: Handle, client: Client, env: Env, scope: &Scope) {
         loop {
             env.clock.sleep(env.random.jitter(REFRESH_PAUSE, PAUSE_JITTER)).await;
             match env.clock.timeout(REFRESH_DEADLINE, members(&client)).await {
-                Ok(Ok(members)) => handle.set_members(&members),
+                Ok(Ok(Some(members))) => handle.learn(&members),
+                Ok(Ok(None)) => {
+                    tracing::info!("a member without a quorum was asked for the members: its list is not used")
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "the members are not known anew"),
                 Err(error) => tracing::debug!(%error, "the members are not known anew"),
             }
@@ -35,12 +51,15 @@ pub fn start(handle: Handle, client: Client, env: Env, scope: &Scope) {
     });
 }
 
-/// The cluster's own list; behind another API server, the endpoints of the Service `kubernetes`.
-async fn members(client: &Client) -> Result<Vec<String>, kube::Error> {
+/// The cluster's own list; behind another API server, the endpoints of the Service `kubernetes`. `None` when whoever
+/// answered cannot know.
+async fn members(client: &Client) -> Result<Option<Vec<String>>, kube::Error> {
     let request = http::Request::get("/quorate/v1/members").body(Vec::new()).map_err(kube::Error::HttpError)?;
     match client.request::<Members>(request).await {
-        Ok(list) => Ok(list.members),
-        Err(_) => endpoints(client).await,
+        Ok(list) => Ok(list.trusted()),
+        // Other API servers do not have the path, and may not even tell nodes so.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => endpoints(client).await.map(Some),
+        Err(error) => Err(error),
     }
 }
 
@@ -70,6 +89,19 @@ fn host_and_port(address: &str, port: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_counts_when_its_maker_has_a_quorum() {
+        let trusted = |answer: serde_json::Value| serde_json::from_value::<Members>(answer).unwrap().trusted();
+        let whole = serde_json::json!({"members": ["a:1", "b:1"], "leader": "a", "ready": true, "quorum": true});
+        assert_eq!(trusted(whole.clone()), Some(vec!["a:1".to_owned(), "b:1".to_owned()]));
+        for (field, doubt) in [("leader", serde_json::Value::Null), ("ready", false.into()), ("quorum", false.into())] {
+            let mut answer = whole.clone();
+            answer[field] = doubt;
+            assert_eq!(trusted(answer), None, "{field}");
+        }
+        assert_eq!(trusted(serde_json::json!({"members": ["a:1"]})), None, "an older member does not say");
+    }
 
     #[test]
     fn endpoints_of_the_kubernetes_service_are_members_when_ready() {

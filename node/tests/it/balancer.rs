@@ -8,6 +8,8 @@ use quorate_node::balancer::{self, Config, Handle, Probe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::member::FakeMember;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A member that greets with its name and then sends back what it gets.
@@ -109,17 +111,67 @@ async fn bytes_pass_both_ways_and_half_closes_are_kept() {
 }
 
 #[tokio::test]
-async fn a_member_that_leaves_the_list_or_dies_has_its_connections_cut() {
+async fn a_member_that_the_cluster_told_of_and_then_leaves_out_has_its_connections_cut() {
     let scope = Scope::root("test");
     let (a, b) = (Member::start("a", any()).await, Member::start("b", any()).await);
     let handle = balancer(&[&a], &scope).await;
-    let (mut stream, name) = connect(&handle).await;
-    assert_eq!(name, "a");
-    handle.set_members(&[b.address.to_string()]);
+    let (a, b) = (a.address.to_string(), b.address.to_string());
+    handle.learn(&[a.clone(), b]);
+    let (mut stream, name) = loop {
+        let (stream, name) = connect(&handle).await;
+        if name == "b" {
+            break (stream, name);
+        }
+    };
+    assert_eq!(name, "b");
+    handle.learn(std::slice::from_ref(&a));
     let mut buffer = [0; 1];
     let ended = Env::real().clock.timeout(PATIENCE, stream.read(&mut buffer)).await.unwrap();
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
-    assert_eq!(connect(&handle).await.1, "b");
+    let states: Vec<String> = handle.members().into_iter().map(|state| state.member).collect();
+    assert_eq!(states, [a]);
+    scope.close(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn what_one_cut_off_member_believes_takes_no_configured_member_away() {
+    let scope = Scope::root("test");
+    let (a, b) = (Member::start("a", any()).await, Member::start("b", any()).await);
+    let handle = balancer(&[&a, &b], &scope).await;
+    let (mut stream, first) = connect(&handle).await;
+    let (left_out, listed) = if first == "a" { (a, b) } else { (b, a) };
+    handle.learn(&[listed.address.to_string()]);
+    for _ in 0..3 {
+        assert_ne!(connect(&handle).await.1, first, "who is listed comes first");
+    }
+    let mut echo = [0; 1];
+    stream.write_all(b"x").await.unwrap();
+    stream.read_exact(&mut echo).await.unwrap();
+    assert_eq!(&echo, b"x", "the connection goes on");
+    listed.kill().await;
+    assert_eq!(connect(&handle).await.1, first);
+    drop(left_out);
+    scope.close(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_not_ready_is_passed_over_until_it_is() {
+    let scope = Scope::root("test");
+    let member = FakeMember::start().await;
+    let config = Config {
+        listen: any(),
+        members: vec![member.address()],
+        probe: Probe::Ready(std::sync::Arc::new(member.trust())),
+    };
+    let handle = balancer::start(config, &Env::real(), &scope).await.unwrap();
+    for ready in [false, true, false] {
+        member.set_ready(ready);
+        until(&handle, member.address().parse().unwrap(), ready).await;
+    }
+    member.set_ready(true);
+    until(&handle, member.address().parse().unwrap(), true).await;
+    let address = member.kill().await;
+    until(&handle, address, false).await;
     scope.close(PATIENCE).await;
 }
 

@@ -3,7 +3,10 @@
 
 mod api;
 mod balancer;
+mod join;
 mod lab;
+mod member;
 mod names;
 mod pods;
 mod services;
+mod volumes;
