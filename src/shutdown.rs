@@ -18,7 +18,10 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) const HAND_OVER: Duration = Duration::from_secs(3);
 pub(crate) const CLOSE: Duration = Duration::from_secs(20);
 
-/// Resolves at the first SIGTERM or SIGINT.
+/// Of a process that a second signal ended: as a shell shows a death by SIGINT.
+const EXIT_IMPATIENT: i32 = 130;
+
+/// Resolves at the first SIGTERM or SIGINT; from then on the next one ends the process, whatever it is doing.
 pub(crate) async fn requested() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
@@ -26,8 +29,37 @@ pub(crate) async fn requested() -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("shutting down");
-    Ok(())
+    tracing::info!("shutting down; another signal ends this at once");
+    end_at_next_signal()?.await.context("the thread that waits for a second signal")
+}
+
+/// On a thread of its own, since the runtime may be what hangs. Resolves when no signal is missed any more.
+fn end_at_next_signal() -> anyhow::Result<tokio::sync::oneshot::Receiver<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("a second runtime")?;
+    let (listens, listening) = tokio::sync::oneshot::channel();
+    let wait = async move {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        // Nobody waits for it when the shutdown itself was given up.
+        let _given_up = listens.send(());
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    let end = move || match runtime.block_on(wait) {
+        Ok(()) => {
+            tracing::warn!("a second signal: ending without a clean shutdown");
+            std::process::exit(EXIT_IMPATIENT);
+        }
+        Err(error) => tracing::warn!(%error, "a second signal will not be heard"),
+    };
+    std::thread::Builder::new()
+        .name("second-signal".into())
+        .spawn(end)
+        .context("the thread that waits for a second signal")?;
+    Ok(listening)
 }
 
 /// Tells systemd (`Type=notify`) how far we are: `READY=1`, `STOPPING=1`. Does nothing outside systemd.
@@ -36,5 +68,54 @@ pub(crate) fn notify_service_manager(state: &str) {
     let sent = std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.send_to(state.as_bytes(), &path));
     if let Err(error) = sent {
         tracing::warn!(%error, "the service manager could not be notified");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    const IN_CHILD: &str = "QUORATE_TEST_HANG_AT_SHUTDOWN";
+
+    /// Runs in a process of its own: says when it listens and when it was told to end, and then hangs.
+    #[expect(clippy::print_stdout, reason = "the other process reads it")]
+    fn hang_at_shutdown() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            // Polled in this order: once it is said, the signals are listened to.
+            let (told, ()) = tokio::join!(requested(), async { println!("\nlistening") });
+            told.unwrap();
+            println!("\nstopping");
+        });
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[test]
+    fn a_second_signal_ends_a_process_whose_shutdown_hangs() {
+        if std::env::var_os(IN_CHILD).is_some() {
+            hang_at_shutdown();
+        }
+        let name = "shutdown::tests::a_second_signal_ends_a_process_whose_shutdown_hangs";
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env(IN_CHILD, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for said in ["listening", "stopping"] {
+            assert!(lines.any(|line| line.unwrap() == said), "the other process says {said:?}");
+            kill(pid, Signal::SIGTERM).unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(EXIT_IMPATIENT));
     }
 }
