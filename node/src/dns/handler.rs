@@ -76,6 +76,7 @@ impl Handler {
         };
         match self.own(query.name(), query.query_type()) {
             Answer::NotOurs => self.relayed(request.as_slice(), transport).await,
+            Answer::NotKnownYet => Reply::failure(ResponseCode::ServFail),
             Answer::NoSuchName => self.negative(ResponseCode::NXDomain),
             Answer::Records { answers, .. } if answers.is_empty() => self.negative(ResponseCode::NoError),
             Answer::Records { answers, additionals } => {
@@ -117,7 +118,7 @@ impl Handler {
                     answers.extend(self.ask_upstream(target, kind, transport).await);
                     break;
                 }
-                Answer::Records { .. } | Answer::NoSuchName => break,
+                Answer::Records { .. } | Answer::NoSuchName | Answer::NotKnownYet => break,
             }
         }
         answers

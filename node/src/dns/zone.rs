@@ -34,6 +34,8 @@ pub enum Answer {
     NoSuchName,
     /// Not a name of this zone.
     NotOurs,
+    /// Nothing is there, but not everything is known yet: "no" would be remembered by whoever asks.
+    NotKnownYet,
 }
 
 impl Answer {
@@ -73,6 +75,18 @@ impl Zone {
 
     /// What the zone says about `name`; records carry the name as it was asked.
     pub fn lookup(&self, catalog: &Catalog, name: &Name, kind: RecordType) -> Answer {
+        let answer = self.find(catalog, name, kind);
+        let is_no = match &answer {
+            Answer::NoSuchName => true,
+            Answer::Records { answers, .. } => answers.is_empty(),
+            // An address may be that of a service.
+            Answer::NotOurs => kind == RecordType::PTR,
+            Answer::NotKnownYet => false,
+        };
+        if is_no && !catalog.is_complete() { Answer::NotKnownYet } else { answer }
+    }
+
+    fn find(&self, catalog: &Catalog, name: &Name, kind: RecordType) -> Answer {
         let labels = labels_of(name);
         if kind == RecordType::PTR
             && let Some(address) = reverse_address(name)

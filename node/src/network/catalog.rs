@@ -43,6 +43,10 @@ pub enum SliceSource {
     Endpoints,
 }
 
+impl SliceSource {
+    const ALL: [Self; 2] = [Self::EndpointSlice, Self::Endpoints];
+}
+
 /// Name of a slice object; the namespace is that of its service.
 type SliceKey = (SliceSource, ServiceKey);
 
@@ -55,6 +59,8 @@ pub struct Catalog {
     by_address: BTreeMap<IpAddr, BTreeSet<ServiceKey>>,
     /// What `by_address` holds for a service, so that it can be taken out again.
     addresses_of: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
+    services_listed: bool,
+    slices_listed: BTreeSet<SliceSource>,
 }
 
 impl Catalog {
@@ -72,6 +78,11 @@ impl Catalog {
             self.index_addresses(key);
         }
         dirty
+    }
+
+    /// Whether every kind was listed once: before, what is not here may well exist.
+    pub fn is_complete(&self) -> bool {
+        self.services_listed && self.slices_listed.len() == SliceSource::ALL.len()
     }
 
     pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
@@ -117,6 +128,7 @@ impl Catalog {
     }
 
     fn replace_services(&mut self, list: Vec<Service>) -> BTreeSet<ServiceKey> {
+        self.services_listed = true;
         let kept: BTreeSet<ServiceKey> = list.iter().map(|service| service.key.clone()).collect();
         let gone: Vec<ServiceKey> = self.services.keys().filter(|key| !kept.contains(*key)).cloned().collect();
         let mut dirty: BTreeSet<ServiceKey> = gone.iter().flat_map(|key| self.drop_service(key)).collect();
@@ -149,6 +161,7 @@ impl Catalog {
     }
 
     fn replace_slices(&mut self, source: SliceSource, list: Vec<Slice>) -> BTreeSet<ServiceKey> {
+        self.slices_listed.insert(source);
         let kept: BTreeSet<SliceKey> = list.iter().map(|slice| (source, slice.key.clone())).collect();
         let gone: Vec<SliceKey> =
             self.slices.keys().filter(|key| key.0 == source && !kept.contains(*key)).cloned().collect();

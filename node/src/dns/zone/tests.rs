@@ -19,6 +19,9 @@ fn catalog() -> Catalog {
         .map(|(host, last)| Endpoint { hostname: Some((*host).to_owned()), ..endpoint(&format!("10.244.1.{last}")) });
     let unready = Endpoint { ready: false, hostname: Some("web-2".into()), ..endpoint("10.244.1.9") };
     for change in [
+        Change::Services(Vec::new()),
+        Change::Slices(SliceSource::EndpointSlice, Vec::new()),
+        Change::Slices(SliceSource::Endpoints, Vec::new()),
         Change::Service(web),
         Change::Service(headless),
         Change::Service(external),
@@ -43,6 +46,7 @@ fn ask_in(catalog: &Catalog, name: &str, kind: RecordType) -> Result<Vec<String>
         }
         Answer::NoSuchName => Err("no such name"),
         Answer::NotOurs => Err("not ours"),
+        Answer::NotKnownYet => Err("not known yet"),
     }
 }
 
@@ -153,4 +157,24 @@ fn the_same_endpoint_under_two_ports_is_named_once() {
     second.groups[0].ports[0].protocol = Protocol::Udp;
     catalog.apply(Change::Slice(SliceSource::EndpointSlice, second));
     assert_eq!(ask_in(&catalog, "web-0.nginx.default.svc.cluster.local.", RecordType::A), found(&["10.244.1.1"]));
+}
+
+#[test]
+fn nothing_is_denied_before_everything_is_known() {
+    let mut catalog = Catalog::default();
+    let unknown = |catalog: &Catalog| {
+        [
+            ask_in(catalog, "web.default.svc.cluster.local.", RecordType::A),
+            ask_in(catalog, "5.0.96.10.in-addr.arpa.", RecordType::PTR),
+        ]
+    };
+    let yet = [Err("not known yet"), Err("not known yet")];
+    assert_eq!(unknown(&catalog), yet);
+    catalog.apply(Change::Slices(SliceSource::EndpointSlice, Vec::new()));
+    catalog.apply(Change::Slices(SliceSource::Endpoints, Vec::new()));
+    assert_eq!(unknown(&catalog), yet);
+    catalog.apply(Change::Service(service("db", "10.96.0.7")));
+    assert_eq!(ask_in(&catalog, "db.default.svc.cluster.local.", RecordType::A), Ok(vec!["10.96.0.7".to_owned()]));
+    catalog.apply(Change::Services(vec![service("db", "10.96.0.7")]));
+    assert_eq!(unknown(&catalog), [Err("no such name"), Err("not ours")]);
 }
