@@ -11,6 +11,11 @@ use kube::api::{Api, PostParams};
 use kube::runtime::reflector::Store;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use quorate_env::Scope;
+use tokio::sync::Notify;
+
+use self::followed::{Followed, Interest};
+
+pub mod followed;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -36,6 +41,7 @@ pub struct Token {
 pub struct Objects {
     client: kube::Client,
     services: Store<Service>,
+    followed: Followed,
 }
 
 impl std::fmt::Debug for Objects {
@@ -57,7 +63,13 @@ impl Objects {
                 }
             }
         });
-        Self { client, services }
+        let followed = Followed::new(client.clone(), scope.child("followed"));
+        Self { client, services, followed }
+    }
+
+    /// Wake `wake` whenever an object changes that the pod's volumes are filled from.
+    pub fn follow(&self, pod: &Pod, wake: Arc<Notify>) -> Interest {
+        self.followed.follow(followed::references(pod), wake)
     }
 
     pub async fn config_map(&self, namespace: &str, name: &str) -> Result<ConfigMap, ObjectError> {

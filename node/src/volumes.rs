@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use parking_lot::Mutex;
 use quorate_env::Env;
@@ -19,6 +20,7 @@ mod atomic;
 mod content;
 mod host;
 mod mounts;
+mod subpath;
 mod tmpfs;
 
 pub use content::{File, Payload};
@@ -39,6 +41,8 @@ pub enum VolumeError {
     HostPath { path: String, expected: &'static str },
     #[error("no plug-in for this kind of volume on this node")]
     Unsupported,
+    #[error("this node cannot project a {0}")]
+    Projection(&'static str),
     #[error("{path}")]
     Io {
         path: String,
@@ -86,7 +90,13 @@ pub struct Volumes {
     objects: Objects,
     env: Env,
     node: Allocatable,
-    tokens: Arc<Mutex<BTreeMap<TokenKey, Token>>>,
+    tokens: Arc<Mutex<BTreeMap<TokenKey, KeptToken>>>,
+}
+
+#[derive(Clone, Debug)]
+struct KeptToken {
+    token: Token,
+    renew_at: Timestamp,
 }
 
 /// Pod uid, volume, path in the volume.
@@ -103,6 +113,11 @@ impl Volumes {
 
     pub fn volume_dir(&self, uid: &str, volume: &str) -> PathBuf {
         self.pod_dir(uid).join("volumes").join(volume)
+    }
+
+    /// Mounts of paths inside volumes, by container and place in its list.
+    fn sub_path_dir(&self, uid: &str) -> PathBuf {
+        self.pod_dir(uid).join("subpaths")
     }
 
     /// Make and fill all volumes of a pod. Doing it again brings their content up to date.
@@ -161,6 +176,12 @@ impl Volumes {
         Ok(())
     }
 
+    /// When the first of the pod's tokens wants to be renewed.
+    pub fn renew_at(&self, uid: &str) -> Option<Timestamp> {
+        let tokens = self.tokens.lock();
+        tokens.iter().filter(|((pod, _, _), _)| pod == uid).map(|(_, kept)| kept.renew_at).min()
+    }
+
     /// Whether the pod has content that changes with API objects or with time.
     pub fn has_content(pod: &Pod) -> bool {
         pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(content::is_content)
@@ -169,8 +190,9 @@ impl Volumes {
     /// Unmount and remove all volumes of a pod; what was in an `emptyDir` is lost then.
     pub async fn tear_down(&self, uid: &str) -> Result<(), VolumeError> {
         self.tokens.lock().retain(|(pod, _, _), _| pod != uid);
-        let directory = self.pod_dir(uid).join("volumes");
-        remove_tree(directory).await
+        // They lie over what is in the volumes.
+        remove_tree(self.sub_path_dir(uid)).await?;
+        remove_tree(self.pod_dir(uid).join("volumes")).await
     }
 
     /// Remove everything that is left of a pod.

@@ -15,6 +15,7 @@ use super::run::{Outcome, Runner, Situation};
 use super::status::{Host, status};
 use super::step::{Action, Course, Input, ProbeState, Views, Work, course, deadline, step};
 use super::{PodKey, container};
+use crate::objects::followed::Interest;
 use crate::probes::Prober;
 use crate::runtime::PodObservation;
 use crate::volumes::Volumes;
@@ -28,8 +29,10 @@ const OUTCOMES_MAX: usize = 64;
 const OBSERVE_RETRY: Duration = Duration::from_secs(1);
 /// Look again even if nothing tells of a change.
 const SYNC_PERIOD: Duration = Duration::from_secs(60);
-/// Content of volumes is compared with the API this often.
-const REFRESH_PERIOD: Duration = Duration::from_secs(30);
+/// Content of volumes is compared with the API this often, though changes are told of at once.
+const REFRESH_PERIOD: Duration = Duration::from_secs(300);
+/// After content could not be brought up to date.
+const REFRESH_RETRY: Duration = Duration::from_secs(10);
 const DELETE_RETRY: Duration = Duration::from_secs(2);
 /// A name that the runtime still holds for an attempt that was cut off is waited for this often, then passed over.
 const RESERVED_TRIES: u32 = 3;
@@ -77,6 +80,7 @@ pub fn spawn(runner: Runner, desired: Desired, scope: &Scope, ended: mpsc::Sende
         scope: scope.clone(),
         sandbox_refusals: 0,
         refresh_due: None,
+        interest: None,
     };
     scope.clone().spawn_until_cancelled("worker", async move {
         Box::pin(worker.run()).await;
@@ -105,6 +109,8 @@ struct Worker {
     scope: Scope,
     sandbox_refusals: u32,
     refresh_due: Option<Timestamp>,
+    /// In the objects that the pod's volumes are filled from, while it runs.
+    interest: Option<Interest>,
 }
 
 impl Worker {
@@ -185,7 +191,7 @@ impl Worker {
         if course == Course::Run {
             self.prober.sync(pod, observed, self.runner.config.address());
         } else {
-            self.prober.stop();
+            self.prober.wind_down(observed);
             self.ending.cancel();
             self.memory.ending_since.get_or_insert(now);
         }
@@ -208,22 +214,33 @@ impl Worker {
     fn refresh(&mut self, at: &Situation, course: Course, now: Timestamp) {
         let wanted = course == Course::Run && Volumes::has_content(&at.pod) && self.runner.host.is_some();
         if !wanted {
-            self.refresh_due = None;
+            (self.refresh_due, self.interest) = (None, None);
             return;
         }
+        let Some(host) = self.runner.host.clone() else { return };
         let due = *self.refresh_due.get_or_insert(after(now, REFRESH_PERIOD));
-        if due > now || self.memory.volumes != VolumeState::Mounted || self.memory.is_busy(&Work::Volumes) {
+        if self.memory.volumes != VolumeState::Mounted || self.memory.is_busy(&Work::Volumes) {
+            return;
+        }
+        // Begun once the volumes are filled: its first word has them looked at again.
+        let interest = self.interest.get_or_insert_with(|| self.runner.objects.follow(&at.pod, self.wake.clone()));
+        let renew_at = host.volumes.renew_at(&self.key.uid);
+        if !interest.take_change() && earliest(Some(due), renew_at).is_none_or(|due| due > now) {
+            self.refresh_due = earliest(Some(due), renew_at);
             return;
         }
         self.refresh_due = Some(after(now, REFRESH_PERIOD));
-        let Some(host) = self.runner.host.clone() else { return };
         let (addresses, pod, outcomes) = (self.runner.addresses(at), at.pod.clone(), self.outcomes_in.clone());
         self.memory.busy.insert(Work::Volumes, None);
         self.scope.spawn_until_cancelled("refresh", async move {
-            if let Err(error) = host.volumes.refresh(&pod, &addresses).await {
-                tracing::debug!(%error, "content of volumes not refreshed");
-            }
-            if outcomes.send((Work::Volumes, Outcome::VolumesMounted)).await.is_err() {
+            let outcome = match host.volumes.refresh(&pod, &addresses).await {
+                Ok(()) => Outcome::VolumesMounted,
+                Err(error) => {
+                    tracing::debug!(%error, "content of volumes not refreshed");
+                    Outcome::Failed { message: error.to_string() }
+                }
+            };
+            if outcomes.send((Work::Volumes, outcome)).await.is_err() {
                 tracing::debug!("the worker has ended before its work");
             }
         });
@@ -283,6 +300,7 @@ impl Worker {
                 tracing::debug!(pod = %self.key.described(), %message, "pod object not removed");
                 self.memory.deletion = Deletion::RetryAt(after(now, DELETE_RETRY));
             }
+            Outcome::Failed { .. } if work == Work::Volumes => self.refresh_due = Some(after(now, REFRESH_RETRY)),
             Outcome::StartAbandoned | Outcome::Failed { .. } | Outcome::Deleted => {}
         }
         false

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
     ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{VolumeError, Volumes};
+use super::{KeptToken, VolumeError, Volumes};
 use crate::objects::ObjectError;
 use crate::pod::PodKey;
 use crate::pod::fields::{self, Addresses};
@@ -123,6 +123,12 @@ impl Volumes {
                 select("secret", secret_data(object), source.items.as_deref(), source.optional, mode, payload)?;
             }
         }
+        if projection.cluster_trust_bundle.is_some() {
+            return Err(VolumeError::Projection("clusterTrustBundle"));
+        }
+        if projection.pod_certificate.is_some() {
+            return Err(VolumeError::Projection("podCertificate"));
+        }
         for item in projection.downward_api.iter().flat_map(|source| source.items.iter().flatten()) {
             self.downward(pod, item, mode, addresses, payload)?;
         }
@@ -159,22 +165,22 @@ impl Volumes {
     ) -> Result<String, VolumeError> {
         let key = (PodKey::of(pod).uid, volume.to_owned(), source.path.clone());
         let seconds = source.expiration_seconds.unwrap_or(DEFAULT_TOKEN_SECONDS);
-        let now = self.env.clock.wall();
-        let life = SignedDuration::from_secs(seconds);
         let kept = self.tokens.lock().get(&key).cloned();
-        if let Some(token) = kept {
-            let began = token.expires.saturating_sub(life).unwrap_or(now);
-            let age = now.duration_since(began);
-            if age < life * RENEW_AT_PERCENT / 100 && age < RENEW_AT_MOST {
-                return Ok(token.token);
-            }
+        if let Some(kept) = kept.filter(|kept| self.env.clock.wall() < kept.renew_at) {
+            return Ok(kept.token.token);
         }
         let audience = source.audience.as_deref().filter(|audience| !audience.is_empty());
         let token = self.objects.token(pod, audience, seconds).await?;
         let text = token.token.clone();
-        self.tokens.lock().insert(key, token);
+        let renew_at = renew_at(token.expires, SignedDuration::from_secs(seconds), self.env.clock.wall());
+        self.tokens.lock().insert(key, KeptToken { token, renew_at });
         Ok(text)
     }
+}
+
+fn renew_at(expires: Timestamp, life: SignedDuration, now: Timestamp) -> Timestamp {
+    let began = expires.saturating_sub(life).unwrap_or(now);
+    began.saturating_add((life * RENEW_AT_PERCENT / 100).min(RENEW_AT_MOST)).unwrap_or(Timestamp::MAX)
 }
 
 fn optional<T>(found: Result<T, ObjectError>, optional: Option<bool>) -> Result<Option<T>, VolumeError> {
@@ -217,4 +223,19 @@ fn select(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_renewed_late_in_their_life_and_at_least_daily() {
+        let began: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let due = |seconds: i64| {
+            let life = SignedDuration::from_secs(seconds);
+            renew_at(began + life, life, began).as_second() - began.as_second()
+        };
+        assert_eq!([due(600), due(3600), due(365 * 24 * 3600)], [480, 2880, 24 * 3600]);
+    }
 }

@@ -1,10 +1,11 @@
 //! Which host paths a container sees where.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container as ContainerSpec, Pod, Volume, VolumeMount};
 
+use super::subpath::{self, SubPathError};
 use super::{Volumes, content};
 use crate::pod::PodKey;
 use crate::pod::expansion::expand;
@@ -34,14 +35,14 @@ impl Volumes {
     ) -> Result<Vec<Mount>, MountError> {
         let known: BTreeMap<String, String> = environment.iter().cloned().collect();
         let listed = container.volume_mounts.iter().flatten();
-        listed.map(|mount| self.mount(pod, container, mount, &known)).collect()
+        listed.enumerate().map(|(index, mount)| self.mount(pod, container, (index, mount), &known)).collect()
     }
 
     fn mount(
         &self,
         pod: &Pod,
         container: &ContainerSpec,
-        mount: &VolumeMount,
+        (index, mount): (usize, &VolumeMount),
         known: &BTreeMap<String, String>,
     ) -> Result<Mount, MountError> {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
@@ -56,7 +57,15 @@ impl Volumes {
             (_, _) => None,
         };
         let host_path = match sub_path {
-            Some(sub_path) => below(&base, &sub_path, mount, container)?,
+            Some(sub_path) => {
+                let target = self.sub_path_dir(&PodKey::of(pod).uid).join(&container.name).join(index.to_string());
+                below(&base, &sub_path, target).map_err(|source| match source {
+                    SubPathError::Outside => MountError::Outside { path: sub_path, volume: mount.name.clone() },
+                    SubPathError::Io(source) => {
+                        MountError::SubPath { volume: mount.name.clone(), container: container.name.clone(), source }
+                    }
+                })?
+            }
             None => base,
         };
         let mut out = Mount {
@@ -86,41 +95,13 @@ fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
-/// A path inside a volume, made as a directory if nothing is there. Links that lead out of the volume are refused.
-fn below(base: &Path, path: &str, mount: &VolumeMount, container: &ContainerSpec) -> Result<PathBuf, MountError> {
-    let outside = || MountError::Outside { path: path.to_owned(), volume: mount.name.clone() };
-    let io = |source| MountError::SubPath { volume: mount.name.clone(), container: container.name.clone(), source };
-    let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !stays {
-        return Err(outside());
+/// What the runtime is to mount for a path inside a volume.
+fn below(base: &Path, path: &str, target: PathBuf) -> Result<PathBuf, SubPathError> {
+    let opened = subpath::open_below(base, path)?;
+    // Without the right to mount no container runs that could exchange anything.
+    if !nix::unistd::geteuid().is_root() {
+        return subpath::path_of(&opened);
     }
-    let base = base.canonicalize().map_err(io)?;
-    let full = base.join(path);
-    // The deepest part that exists must be inside before anything is made below it.
-    let existing = full.ancestors().find(|part| part.exists()).unwrap_or(&base);
-    if !existing.canonicalize().map_err(io)?.starts_with(&base) {
-        return Err(outside());
-    }
-    if !full.exists() {
-        std::fs::create_dir_all(&full).map_err(io)?;
-    }
-    let resolved = full.canonicalize().map_err(io)?;
-    if resolved.starts_with(&base) { Ok(resolved) } else { Err(outside()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sub_paths_stay_inside() {
-        let volume = tempfile::tempdir().unwrap();
-        let (mount, container) = (VolumeMount { name: "v".into(), ..Default::default() }, ContainerSpec::default());
-        let get = |path: &str| below(volume.path(), path, &mount, &container);
-        assert!(get("a/b").unwrap().is_dir());
-        assert!(matches!(get("../x"), Err(MountError::Outside { .. })));
-        std::os::unix::fs::symlink("/", volume.path().join("out")).unwrap();
-        assert!(matches!(get("out/tmp"), Err(MountError::Outside { .. })));
-        assert!(matches!(get("out/not-there-at-all"), Err(MountError::Outside { .. })));
-    }
+    subpath::bind(&opened, &target)?;
+    Ok(target)
 }
