@@ -60,13 +60,38 @@ pub struct Prober {
     scope: Scope,
     results: Arc<Mutex<BTreeMap<String, ProbeState>>>,
     changed: Arc<Notify>,
-    /// Container id and kind of each task that was started, with the scope that ends it.
-    running: BTreeMap<String, Scope>,
+    /// By container id.
+    running: BTreeMap<String, Probed>,
+    /// Where the pod is reached; it may become known later than its containers.
+    address: Arc<Mutex<Option<IpAddr>>>,
+}
+
+/// What ends the probes of one container.
+#[derive(Debug)]
+struct Probed {
+    readiness: Scope,
+    others: Scope,
+}
+
+impl Probed {
+    fn end(&self) {
+        self.readiness.cancel();
+        self.others.cancel();
+    }
 }
 
 impl Prober {
     pub fn new(runtime: Runtime, events: Recorder, env: Env, scope: Scope, changed: Arc<Notify>) -> Self {
-        Self { runtime, events, env, scope, results: Arc::default(), changed, running: BTreeMap::new() }
+        Self {
+            runtime,
+            events,
+            env,
+            scope,
+            results: Arc::default(),
+            changed,
+            running: BTreeMap::new(),
+            address: Arc::default(),
+        }
     }
 
     pub fn results(&self) -> BTreeMap<String, ProbeState> {
@@ -78,40 +103,48 @@ impl Prober {
     pub fn sync(&mut self, pod: &Arc<Pod>, observed: &PodObservation, host: Option<IpAddr>) {
         let ip =
             observed.sandboxes.iter().find(|sandbox| sandbox.ready).and_then(|sandbox| sandbox.ips.first().copied());
-        let address = if crate::pod::host_network(pod) { host } else { ip };
+        *self.address.lock() = if crate::pod::host_network(pod) { host } else { ip };
+        let live = self.drop_ended(observed);
+        for observed in observed.containers.iter().filter(|container| live.contains(container.id.as_str())) {
+            if !self.running.contains_key(&observed.id)
+                && let Some((_, spec)) = container(pod, &observed.name)
+            {
+                let probed = self.begin(pod, observed, &spec);
+                self.running.insert(observed.id.clone(), probed);
+            }
+        }
+    }
+
+    /// The pod is ending: nothing is restarted any more, but whoever still serves is told apart from who does not.
+    pub fn wind_down(&mut self, observed: &PodObservation) {
+        self.drop_ended(observed);
+        for probed in self.running.values() {
+            probed.others.cancel();
+        }
+    }
+
+    /// Returns the ids of the containers that run.
+    fn drop_ended<'a>(&mut self, observed: &'a PodObservation) -> BTreeSet<&'a str> {
         let live: BTreeSet<&str> = observed
             .containers
             .iter()
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| container.id.as_str())
             .collect();
-        self.running.retain(|id, scope| {
+        self.running.retain(|id, probed| {
             let keep = live.contains(id.as_str());
             if !keep {
-                scope.cancel();
+                probed.end();
                 self.results.lock().remove(id);
             }
             keep
         });
-        for observed in observed.containers.iter().filter(|container| live.contains(container.id.as_str())) {
-            if !self.running.contains_key(&observed.id)
-                && let Some((_, spec)) = container(pod, &observed.name)
-            {
-                let scope = self.begin(pod, observed, &spec, address);
-                self.running.insert(observed.id.clone(), scope);
-            }
-        }
+        live
     }
 
-    /// End all probes: the pod is ending.
-    pub fn stop(&mut self) {
-        for scope in self.running.values() {
-            scope.cancel();
-        }
-    }
-
-    fn begin(&self, pod: &Arc<Pod>, observed: &Container, spec: &ContainerSpec, address: Option<IpAddr>) -> Scope {
+    fn begin(&self, pod: &Arc<Pod>, observed: &Container, spec: &ContainerSpec) -> Probed {
         let scope = self.scope.child(&observed.name);
+        let probed = Probed { readiness: scope.child("readiness"), others: scope.child("others") };
         self.results.lock().insert(observed.id.clone(), inherited(pod, observed));
         for (kind, probe) in [
             (Kind::Startup, &spec.startup_probe),
@@ -122,7 +155,9 @@ impl Prober {
             let task = Task {
                 kind,
                 probe: probe.clone(),
-                check: Check::new(&self.runtime, &self.env, spec, probe, &observed.id, address),
+                spec: spec.clone(),
+                runtime: self.runtime.clone(),
+                address: self.address.clone(),
                 pod: pod.clone(),
                 field: crate::pod::field_path(pod, &observed.name),
                 id: observed.id.clone(),
@@ -133,9 +168,10 @@ impl Prober {
                 events: self.events.clone(),
                 env: self.env.clone(),
             };
+            let scope = if kind == Kind::Readiness { &probed.readiness } else { &probed.others };
             scope.spawn_until_cancelled(kind.as_str(), task.run());
         }
-        scope
+        probed
     }
 }
 
@@ -153,7 +189,9 @@ fn inherited(pod: &Pod, observed: &Container) -> ProbeState {
 struct Task {
     kind: Kind,
     probe: Probe,
-    check: Check,
+    spec: ContainerSpec,
+    runtime: Runtime,
+    address: Arc<Mutex<Option<IpAddr>>>,
     pod: Arc<Pod>,
     field: String,
     id: String,
@@ -178,13 +216,17 @@ impl Task {
             if self.kind == Kind::Startup && self.state().startup == Some(true) {
                 return;
             }
-            let verdict = self.check.run().await;
+            let verdict = self.check().run().await;
             self.tell(&verdict);
             if let Some(holds) = streak.counted(&verdict, &self.probe) {
                 self.record(holds);
             }
             self.env.clock.sleep(period).await;
         }
+    }
+
+    fn check(&self) -> Check {
+        Check::new(&self.runtime, &self.env, &self.spec, &self.probe, &self.id, *self.address.lock())
     }
 
     fn first_delay(&self, period: Duration) -> Duration {
@@ -277,6 +319,72 @@ fn seconds(value: Option<i32>, default: i32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::SimulatedRuntime;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn running(id: &str) -> PodObservation {
+        let container = Container {
+            id: id.to_owned(),
+            sandbox_id: "s".into(),
+            pod_uid: "u".into(),
+            name: "web".into(),
+            attempt: 0,
+            state: ContainerState::Running,
+            image: "i".into(),
+            image_ref: "i".into(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            message_file: None,
+            log_path: String::new(),
+        };
+        PodObservation { sandboxes: Vec::new(), containers: vec![container] }
+    }
+
+    /// Waits until a change of the results makes `holds` true.
+    async fn until(prober: &Prober, changed: &Notify, holds: impl Fn(&ProbeState) -> bool) {
+        let waiting = async {
+            while !prober.results().get("c1").is_some_and(&holds) {
+                changed.notified().await;
+            }
+        };
+        Env::real().clock.timeout(PATIENCE, waiting).await.expect("the probe's result is seen in time");
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_ends_is_still_asked_whether_it_is_ready_and_nothing_else() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let probe = serde_json::json!({"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 1});
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "p", "namespace": "d", "uid": "u"},
+            "spec": {"hostNetwork": true, "containers": [{"name": "web", "image": "i",
+                "readinessProbe": probe, "livenessProbe": probe}]},
+        }))
+        .unwrap();
+        let (pod, env, scope, changed) = (Arc::new(pod), Env::real(), Scope::root("test"), Arc::new(Notify::new()));
+        let nobody = tower::service_fn(|_: ::http::Request<kube::client::Body>| async {
+            Err::<::http::Response<kube::client::Body>, std::io::Error>(std::io::ErrorKind::NotConnected.into())
+        });
+        let events = Recorder::start("n1", kube::Client::new(nobody, "default"), &env, &scope);
+        let simulated = SimulatedRuntime::new(env.clone(), "10.244.1.0/24".parse().unwrap());
+        let mut prober = Prober::new(Runtime::Simulated(simulated), events, env, scope.clone(), changed.clone());
+        // The address comes later than the container.
+        prober.sync(&pod, &running("c1"), None);
+        prober.sync(&pod, &running("c1"), Some("127.0.0.1".parse().unwrap()));
+        until(&prober, &changed, |state| state.readiness == Some(true)).await;
+        prober.wind_down(&running("c1"));
+        drop(listener);
+        until(&prober, &changed, |state| state.readiness == Some(false)).await;
+        assert_eq!(prober.results()["c1"].failed, None, "liveness is not asked for any more");
+        prober.wind_down(&PodObservation::default());
+        assert!(prober.results().is_empty());
+        assert_eq!(scope.close(PATIENCE).await, Vec::<String>::new());
+    }
 
     #[test]
     fn a_result_counts_after_its_threshold() {

@@ -20,6 +20,8 @@ pub const LABEL_POD_NAME: &str = "io.kubernetes.pod.name";
 pub const LABEL_POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub const LABEL_POD_UID: &str = "io.kubernetes.pod.uid";
 pub const LABEL_CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// The node whose agent made a sandbox: others may use the same runtime.
+pub const LABEL_NODE: &str = "quorate.io/node";
 /// The image as the pod's specification names it: when it changes, the container is replaced.
 pub const ANNOTATION_IMAGE: &str = "node.quorate.io/image";
 /// The file on the host that is mounted at the container's `terminationMessagePath`.
@@ -34,6 +36,8 @@ pub struct Sandbox {
     pub namespace: String,
     pub name: String,
     pub attempt: u32,
+    /// The node that made it; empty when it does not say.
+    pub node: String,
     pub ready: bool,
     pub created_at: Timestamp,
     /// Empty for a pod on the host's network.

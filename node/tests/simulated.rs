@@ -103,3 +103,86 @@ async fn pods_live_and_end() {
     ended.unwrap();
     assert_eq!(scope.close(Duration::from_secs(5)).await, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_node_that_comes_back_keeps_the_labels_of_others_and_loses_its_own_old_ones() {
+    let root = tempfile::tempdir().unwrap();
+    let api = Api::new();
+    let labels = |node: &Value| node["metadata"]["labels"].clone();
+    for (pool, others) in [(Some("a"), json!(null)), (None, json!("x"))] {
+        let scope = Scope::root("test");
+        let mut config = config(root.path());
+        config.labels = pool.map(|pool| ("pool".to_owned(), pool.to_owned())).into_iter().collect();
+        let agent = quorate_node::run(config, Env::real(), scope.clone(), api.client());
+        let story = async {
+            api.put("pods", pod("web", json!({"containers": [{"name": "c", "image": "nginx:1"}]})));
+            api.until("web", "Running", |pod| phase(pod) == "Running").await;
+            let mut node = api.get("nodes", "", "n1").unwrap();
+            assert_eq!((labels(&node)["pool"].as_str(), &labels(&node)["of-an-admin"]), (pool, &others));
+            node["metadata"]["labels"]["of-an-admin"] = json!("x");
+            api.put("nodes", node);
+            api.delete_pod("web", 1);
+            api.until("web", "gone", Value::is_null).await;
+            scope.cancel();
+        };
+        let (ended, ()) = tokio::join!(agent, story);
+        ended.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_met_a_conflict_is_written_again() {
+    let root = tempfile::tempdir().unwrap();
+    let (api, scope) = (Api::new(), Scope::root("test"));
+    let agent = quorate_node::run(config(root.path()), Env::real(), scope.clone(), api.client());
+    let story = async {
+        // As many as it may write before it runs.
+        for _ in 0..3 {
+            api.conflict_once("web");
+        }
+        api.put("pods", pod("web", json!({"containers": [{"name": "c", "image": "nginx:1"}]})));
+        api.until("web", "Running", |pod| phase(pod) == "Running").await;
+        assert!(api.had_conflicts());
+        scope.cancel();
+    };
+    let (ended, ()) = tokio::join!(agent, story);
+    ended.unwrap();
+}
+
+/// Where a hook is answered after longer than the grace period below, and a word when it was.
+async fn slow_hook(scope: &Scope) -> (u16, tokio::sync::oneshot::Receiver<()>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (answered, answer) = tokio::sync::oneshot::channel();
+    scope.spawn_until_cancelled("hook", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 512];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        Env::real().clock.sleep(Duration::from_secs(2)).await;
+        // Nobody may be there any more: that is what the test is about.
+        let _left = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        answered.send(()).unwrap();
+    });
+    (port, answer)
+}
+
+#[tokio::test]
+async fn a_post_start_hook_may_take_longer_than_the_grace_period() {
+    let root = tempfile::tempdir().unwrap();
+    let (api, scope) = (Api::new(), Scope::root("test"));
+    let agent = quorate_node::run(config(root.path()), Env::real(), scope.clone(), api.client());
+    let (port, answer) = slow_hook(&scope).await;
+    let story = async {
+        let hook = json!({"postStart": {"httpGet": {"host": "127.0.0.1", "port": port}}});
+        let containers = json!([{"name": "c", "image": "nginx:1", "lifecycle": hook}]);
+        api.put("pods", pod("web", json!({"terminationGracePeriodSeconds": 1, "containers": containers})));
+        answer.await.unwrap();
+        assert!(!api.events().iter().any(|event| event.starts_with("FailedPostStartHook")), "{:#?}", api.events());
+        let web = api.until("web", "Running", |pod| phase(pod) == "Running").await;
+        assert_eq!(web["status"]["containerStatuses"][0]["restartCount"], 0);
+        scope.cancel();
+    };
+    let (ended, ()) = tokio::join!(agent, story);
+    ended.unwrap();
+}

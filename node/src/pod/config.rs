@@ -10,8 +10,8 @@ use super::expansion::expand;
 use super::{ContainerKind, PodKey, Qos, host_network};
 use crate::runtime::proto;
 use crate::runtime::{
-    ANNOTATION_GRACE, ANNOTATION_IMAGE, ANNOTATION_MESSAGE_FILE, Image, LABEL_CONTAINER_NAME, LABEL_POD_NAME,
-    LABEL_POD_NAMESPACE, LABEL_POD_UID,
+    ANNOTATION_GRACE, ANNOTATION_IMAGE, ANNOTATION_MESSAGE_FILE, Image, LABEL_CONTAINER_NAME, LABEL_NODE,
+    LABEL_POD_NAME, LABEL_POD_NAMESPACE, LABEL_POD_UID,
 };
 
 mod security;
@@ -51,6 +51,7 @@ pub fn domain_name(pod: &Pod, domain: &str) -> Option<String> {
 /// What the sandbox configuration depends on beside the pod.
 #[derive(Clone, Debug)]
 pub struct SandboxContext<'a> {
+    pub node: &'a str,
     pub log_root: &'a Path,
     pub dns: proto::DnsConfig,
     pub cgroup_parent: String,
@@ -75,6 +76,7 @@ pub fn sandbox_config(
     annotations.insert(ANNOTATION_GRACE.into(), super::spec_grace(pod).as_secs().to_string());
     let mut labels = pod.metadata.labels.clone().unwrap_or_default();
     labels.extend(labels_of(&key));
+    labels.insert(LABEL_NODE.into(), context.node.to_owned());
     Ok(proto::PodSandboxConfig {
         metadata: Some(proto::PodSandboxMetadata {
             name: key.name.clone(),

@@ -1,6 +1,7 @@
 //! Which pods have workers: those the API binds to this node, and those the runtime still holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use tokio::sync::mpsc;
 use super::PodKey;
 use super::run::Runner;
 use super::worker::{self, Desired, Handle};
-use crate::runtime::PodObservation;
+use crate::config::RuntimeChoice;
+use crate::runtime::{PodObservation, RuntimeError};
 
 /// How often the runtime is asked for everything; events only make it sooner.
 const RELIST_PERIOD: Duration = Duration::from_secs(1);
@@ -52,6 +54,7 @@ pub fn start(runner: Runner, scope: &Scope) -> Pods {
         pods: pods.clone(),
         workers: BTreeMap::new(),
         seen: BTreeMap::new(),
+        ended_meanwhile: BTreeSet::new(),
         listing: None,
         listed: false,
         ended_in,
@@ -61,12 +64,18 @@ pub fn start(runner: Runner, scope: &Scope) -> Pods {
     pods
 }
 
+type Observed = Result<BTreeMap<String, PodObservation>, RuntimeError>;
+/// A look at the runtime that is under way: nothing else waits for it.
+type Look = Option<Pin<Box<dyn Future<Output = Observed> + Send>>>;
+
 struct Manager {
     runner: Runner,
     pods: Pods,
     workers: BTreeMap<String, Handle>,
     /// What the runtime held at the last look.
     seen: BTreeMap<String, PodObservation>,
+    /// Uids whose workers have ended since the look that is under way was begun.
+    ended_meanwhile: BTreeSet<String>,
     /// Uids of a list that is being received.
     listing: Option<BTreeSet<String>>,
     /// Whether the API has told of all pods once: before, nothing may be taken for an orphan.
@@ -82,7 +91,7 @@ impl Manager {
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
         let (clock, runtime) = (self.runner.env.clock.clone(), self.runner.runtime.clone());
         let mut relist = clock.interval(RELIST_PERIOD);
-        let (mut hinted, mut allowed_at) = (false, clock.now());
+        let (mut look, mut due, mut allowed_at): (Look, bool, _) = (None, false, clock.now());
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -92,16 +101,39 @@ impl Manager {
                 },
                 uid = ended.recv() => {
                     if let Some(uid) = uid {
-                        self.workers.remove(&uid);
+                        self.worker_ended(uid);
                     }
                 }
-                _ = relist.tick() => self.relist().await,
-                () = runtime.changed(), if !hinted => hinted = true,
-                () = clock.sleep_until(allowed_at), if hinted => {
-                    self.relist().await;
-                    (hinted, allowed_at) = (false, clock.now() + RELIST_MIN_PERIOD);
+                _ = relist.tick() => due = true,
+                () = runtime.changed(), if !due => due = true,
+                () = clock.sleep_until(allowed_at), if due && look.is_none() => {
+                    due = false;
+                    self.ended_meanwhile.clear();
+                    let runtime = runtime.clone();
+                    look = Some(Box::pin(async move { runtime.observe().await }));
+                }
+                observed = result_of(&mut look) => {
+                    look = None;
+                    allowed_at = clock.now() + RELIST_MIN_PERIOD;
+                    match observed {
+                        Ok(observed) => self.take(observed),
+                        Err(error) => tracing::debug!(%error, "the runtime does not answer"),
+                    }
                 }
             }
+        }
+    }
+
+    fn worker_ended(&mut self, uid: String) {
+        // A new worker may have the uid already.
+        if !self.workers.get(&uid).is_some_and(|handle| handle.desired.is_closed()) {
+            return;
+        }
+        let last = self.workers.remove(&uid).map(|handle| handle.desired.borrow().clone());
+        self.ended_meanwhile.insert(uid.clone());
+        // It was told of this too late.
+        if let Some(desired) = last.filter(|desired| !desired.gone) {
+            self.want(uid, desired);
         }
     }
 
@@ -151,24 +183,17 @@ impl Manager {
 
     fn want(&mut self, uid: String, desired: Desired) {
         match self.workers.get(&uid) {
-            Some(handle) => {
+            Some(handle) if !handle.desired.is_closed() => {
                 handle.desired.send_replace(desired);
             }
-            None => {
+            Some(_) | None => {
                 let handle = worker::spawn(self.runner.clone(), desired, &self.scope, self.ended_in.clone());
                 self.workers.insert(uid, handle);
             }
         }
     }
 
-    async fn relist(&mut self) {
-        let observed = match self.runner.runtime.observe().await {
-            Ok(observed) => observed,
-            Err(error) => {
-                tracing::debug!(%error, "the runtime does not answer");
-                return;
-            }
-        };
+    fn take(&mut self, observed: BTreeMap<String, PodObservation>) {
         for (uid, pod) in &observed {
             if self.seen.get(uid) != Some(pod)
                 && let Some(handle) = self.workers.get(uid)
@@ -184,7 +209,7 @@ impl Manager {
         if self.listed {
             let orphans: Vec<Pod> = observed
                 .iter()
-                .filter(|(uid, _)| !self.workers.contains_key(*uid) && !uid.is_empty())
+                .filter(|(uid, pod)| self.is_orphan(uid, pod))
                 .map(|(uid, pod)| orphan(uid, Some(pod)))
                 .collect();
             for pod in orphans {
@@ -192,6 +217,13 @@ impl Manager {
             }
         }
         self.seen = observed;
+    }
+
+    fn is_orphan(&self, uid: &str, pod: &PodObservation) -> bool {
+        let config = &self.runner.config;
+        let shared = matches!(config.runtime, RuntimeChoice::External { .. });
+        let ours = is_ours(pod, &config.name, shared);
+        ours && !uid.is_empty() && !self.workers.contains_key(uid) && !self.ended_meanwhile.contains(uid)
     }
 
     /// Files of pods that neither the API nor the runtime knows any more.
@@ -212,6 +244,18 @@ impl Manager {
     }
 }
 
+async fn result_of(look: &mut Look) -> Observed {
+    match look {
+        Some(look) => look.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// In a runtime that others use too, only what this node has made is its own to end.
+fn is_ours(pod: &PodObservation, node: &str, shared: bool) -> bool {
+    !shared || pod.sandboxes.iter().any(|sandbox| sandbox.node == node)
+}
+
 /// As much of a pod as can be known without its object.
 fn orphan(uid: &str, observed: Option<&PodObservation>) -> Pod {
     let sandbox = observed.and_then(|observed| observed.sandboxes.first());
@@ -224,5 +268,32 @@ fn orphan(uid: &str, observed: Option<&PodObservation>) -> Pod {
         },
         spec: Some(PodSpec::default()),
         status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Sandbox;
+
+    #[test]
+    fn in_a_shared_runtime_pods_of_others_are_left_alone() {
+        let made_by = |node: &str| PodObservation {
+            sandboxes: vec![Sandbox {
+                id: "s".into(),
+                uid: "u".into(),
+                namespace: "d".into(),
+                name: "p".into(),
+                attempt: 0,
+                node: node.to_owned(),
+                ready: true,
+                created_at: jiff::Timestamp::UNIX_EPOCH,
+                ips: Vec::new(),
+            }],
+            containers: Vec::new(),
+        };
+        let ends = |node: &str, shared: bool| is_ours(&made_by(node), "n1", shared);
+        assert_eq!([ends("n1", true), ends("n2", true), ends("", true), ends("", false)], [true, false, false, true]);
+        assert!(!is_ours(&PodObservation::default(), "n1", true));
     }
 }

@@ -60,6 +60,8 @@ pub struct StartFailure {
     pub cause: Cause,
     pub message: String,
     pub at: Timestamp,
+    /// The number of the container that was to start.
+    pub attempt: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +116,8 @@ pub struct Memory {
     pub backoffs: BTreeMap<String, Backoff>,
     pub pull_backoffs: BTreeMap<String, Backoff>,
     pub failures: BTreeMap<String, StartFailure>,
+    /// The number of the start of each container that was begun last.
+    attempts: BTreeMap<String, u32>,
     pub sandbox_failure: Option<(String, Timestamp)>,
     /// Attempts below this one may have left their name reserved in the runtime.
     pub sandbox_attempt: u32,
@@ -154,6 +158,7 @@ impl Memory {
                     let next = Backoff::next(self.backoffs.get(name), now);
                     self.backoffs.insert(name.clone(), next);
                 }
+                self.attempts.insert(name.clone(), *attempt);
                 None
             }
             Action::Delete => {
@@ -176,7 +181,8 @@ impl Memory {
             let next = Backoff::next(self.pull_backoffs.get(name), now);
             self.pull_backoffs.insert(name.to_owned(), next);
         }
-        self.failures.insert(name.to_owned(), StartFailure { cause, message, at: now });
+        let attempt = self.attempts.get(name).copied().unwrap_or_default();
+        self.failures.insert(name.to_owned(), StartFailure { cause, message, at: now, attempt });
     }
 
     pub fn started(&mut self, name: &str) {
@@ -184,14 +190,20 @@ impl Memory {
         self.pull_backoffs.remove(name);
     }
 
-    /// When a start that failed may be tried again.
-    pub fn retry_at(&self, name: &str) -> Option<Timestamp> {
+    /// When a start that failed may be tried again. `ended` is the number of the container that has ended last.
+    pub fn retry_at(&self, name: &str, ended: Option<u32>) -> Option<Timestamp> {
         let failure = self.failures.get(name)?;
         match failure.cause {
             Cause::ErrImagePull => self.pull_backoffs.get(name).map(|backoff| backoff.until(failure.at)),
-            // The container exists and has ended: its restart back-off decides.
-            Cause::RunContainerError | Cause::PostStartHookError => None,
-            Cause::ErrImageNeverPull
+            // The container has ended: its restart back-off decides.
+            Cause::RunContainerError | Cause::PostStartHookError
+                if ended.is_some_and(|ended| ended >= failure.attempt) =>
+            {
+                None
+            }
+            Cause::RunContainerError
+            | Cause::PostStartHookError
+            | Cause::ErrImageNeverPull
             | Cause::InvalidImageName
             | Cause::CreateContainerConfigError
             | Cause::CreateContainerError => Some(after(failure.at, START_RETRY)),

@@ -31,6 +31,8 @@ mod hooks;
 
 /// Pause after work that failed and has no back-off of its own, before the next step may ask for it again.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+/// A postStart hook may take as long as it likes; beyond a day nobody waits for it any more.
+const POST_START_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// A container gets at least this long after its preStop hook.
 const GRACE_MIN: Duration = Duration::from_secs(2);
 
@@ -206,6 +208,7 @@ impl Runner {
         let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let parent = self.host.as_ref().map(|host| host.cgroups.pod_path(pod).display().to_string());
         let context = SandboxContext {
+            node: &self.config.name,
             log_root: &self.config.pod_logs_dir(),
             dns: dns_config(pod, &cluster, &resolv_conf),
             cgroup_parent: parent.unwrap_or_default(),
@@ -283,7 +286,7 @@ impl Runner {
         let Some(hook) = spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref()) else {
             return Outcome::Started;
         };
-        let Err(why) = hooks::run(self, spec, id, hook, self.pod_address(at), super::spec_grace(&at.pod)).await else {
+        let Err(why) = hooks::run(self, spec, id, hook, self.pod_address(at), POST_START_LIMIT).await else {
             return Outcome::Started;
         };
         let message = format!("PostStartHook failed: {why}");

@@ -119,6 +119,7 @@ impl World {
                     namespace: "d".into(),
                     name: "p".into(),
                     attempt: *attempt,
+                    node: "n1".into(),
                     ready: true,
                     created_at: now,
                     ips: vec![IpAddr::from([10, 0, 0, 5])],
@@ -518,4 +519,30 @@ fn conditions_of_others_and_readiness_gates_are_respected() {
     world.pod.status.as_mut().unwrap().conditions.as_mut().unwrap().push(gate);
     world.settle();
     assert_eq!((world.condition("Ready").0, world.condition("x/y").0), ("True".into(), "True".into()));
+}
+
+#[test]
+fn a_container_that_was_made_and_could_not_be_started_is_tried_again_after_a_pause() {
+    let mut world = World::new(web("Always"));
+    while !world.begun().contains(&"StartContainer".to_owned()) {
+        while !world.in_flight.is_empty() {
+            world.finish(0);
+        }
+        world.step();
+    }
+    // The runtime makes it, and then fails to start it: the record stays as it was made.
+    while !world.in_flight.is_empty() {
+        world.finish(0);
+    }
+    world.observed.containers[0].state = ContainerState::Created;
+    world.memory.start_failed("web", Cause::RunContainerError, "no sandbox".into(), world.now);
+    world.settle();
+    assert_eq!((world.starts["web"], world.observed.containers.len()), (1, 0));
+    assert_eq!(world.states("web").0, "waiting(RunContainerError)");
+    world.pass(4);
+    world.settle();
+    assert_eq!(world.starts["web"], 1);
+    world.pass(2);
+    world.settle();
+    assert_eq!((world.starts["web"], world.states("web").0.as_str()), (2, "running"));
 }

@@ -1,10 +1,12 @@
 //! A container runtime reached by the CRI (version 1) over a unix socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -16,7 +18,7 @@ use super::proto::events::{SubscribeRequest, events_client::EventsClient};
 use super::proto::{self, image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient};
 use super::{
     ANNOTATION_IMAGE, ANNOTATION_MESSAGE_FILE, Container, ContainerState, ExecOutput, Image, LABEL_CONTAINER_NAME,
-    LABEL_POD_UID, PodObservation, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox, Streams, nanos,
+    LABEL_NODE, LABEL_POD_UID, PodObservation, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox, Streams, nanos,
 };
 
 /// A call that should be quick.
@@ -30,6 +32,8 @@ const LIMIT_MARGIN: Duration = Duration::from_secs(15);
 const MESSAGE_MAX_BYTES: usize = 16 << 20;
 /// Wait before the event stream is asked for again.
 const EVENTS_RETRY: Duration = Duration::from_secs(5);
+/// Closer looks that are under way together.
+const LOOKS_AT_ONCE: usize = 16;
 /// Details of this many containers and sandboxes are remembered.
 const DETAILS_MAX: usize = 4096;
 
@@ -45,7 +49,7 @@ pub struct CriRuntime {
 struct Shared {
     /// What a list does not tell, kept until the list shows another state.
     containers: Mutex<BTreeMap<String, Container>>,
-    sandbox_ips: Mutex<BTreeMap<String, Vec<std::net::IpAddr>>>,
+    sandbox_ips: Mutex<BTreeMap<String, Vec<IpAddr>>>,
     changed: tokio::sync::Notify,
 }
 
@@ -92,7 +96,10 @@ impl CriRuntime {
         Ok(RuntimeStatus { not_ready: unmet("RuntimeReady"), network_not_ready: unmet("NetworkReady") })
     }
 
+    /// Everything of one pod, or of all. Of all, a pod that the runtime cannot tell everything of is left out; it does
+    /// not hide the others.
     pub async fn observe(&self, uid: Option<&str>) -> Result<BTreeMap<String, PodObservation>, RuntimeError> {
+        let only_one = uid.is_some();
         let labels: BTreeMap<String, String> =
             uid.map(|uid| (LABEL_POD_UID.to_owned(), uid.to_owned())).into_iter().collect();
         let sandbox_filter = proto::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() };
@@ -112,14 +119,28 @@ impl CriRuntime {
             self.forget_missing(&sandboxes.items, &containers.containers);
         }
         let mut pods: BTreeMap<String, PodObservation> = BTreeMap::new();
-        for item in sandboxes.items {
-            let Some(sandbox) = self.sandbox(item).await? else { continue };
-            pods.entry(sandbox.uid.clone()).or_default().sandboxes.push(sandbox);
+        let mut broken = BTreeSet::new();
+        let items = sandboxes.items.into_iter().map(|item| async move {
+            let uid = item.metadata.as_ref().map(|metadata| metadata.uid.clone()).unwrap_or_default();
+            (uid, self.sandbox(item).await)
+        });
+        let mut looks = futures::stream::iter(items).buffered(LOOKS_AT_ONCE);
+        while let Some((uid, look)) = looks.next().await {
+            if let Some(sandbox) = whole_or(look, uid, only_one, &mut broken)? {
+                pods.entry(sandbox.uid.clone()).or_default().sandboxes.push(sandbox);
+            }
         }
-        for item in containers.containers {
-            let Some(container) = self.container(item).await? else { continue };
-            pods.entry(container.pod_uid.clone()).or_default().containers.push(container);
+        let items = containers.containers.into_iter().map(|item| async move {
+            let uid = item.labels.get(LABEL_POD_UID).cloned().unwrap_or_default();
+            (uid, self.container(item).await)
+        });
+        let mut looks = futures::stream::iter(items).buffered(LOOKS_AT_ONCE);
+        while let Some((uid, look)) = looks.next().await {
+            if let Some(container) = whole_or(look, uid, only_one, &mut broken)? {
+                pods.entry(container.pod_uid.clone()).or_default().containers.push(container);
+            }
         }
+        pods.retain(|uid, _| !broken.contains(uid));
         for pod in pods.values_mut() {
             pod.sort();
         }
@@ -157,24 +178,22 @@ impl CriRuntime {
             namespace: metadata.namespace,
             name: metadata.name,
             attempt: metadata.attempt,
+            node: item.labels.get(LABEL_NODE).cloned().unwrap_or_default(),
             ready,
             created_at: nanos(item.created_at).unwrap_or(Timestamp::UNIX_EPOCH),
             ips,
         }))
     }
 
-    async fn sandbox_ips(&self, id: &str) -> Result<Vec<std::net::IpAddr>, RuntimeError> {
+    async fn sandbox_ips(&self, id: &str) -> Result<Vec<IpAddr>, RuntimeError> {
         let request = proto::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
         let answer = self.call(CALL_LIMIT, self.runtime.clone().pod_sandbox_status(request)).await?;
         let network = answer.status.and_then(|status| status.network).unwrap_or_default();
-        let ips: Vec<std::net::IpAddr> = std::iter::once(&network.ip)
+        let ips: Vec<IpAddr> = std::iter::once(&network.ip)
             .chain(network.additional_ips.iter().map(|more| &more.ip))
             .filter_map(|text| text.parse().ok())
             .collect();
-        let mut known = self.shared.sandbox_ips.lock();
-        if known.len() < DETAILS_MAX {
-            known.insert(id.to_owned(), ips.clone());
-        }
+        remember(&mut self.shared.sandbox_ips.lock(), id, &ips);
         Ok(ips)
     }
 
@@ -336,6 +355,30 @@ async fn follow_events(channel: Channel, shared: &Shared) {
     }
 }
 
+/// A closer look that failed is a failure when one pod is asked for; else it breaks the picture of its pod only.
+fn whole_or<T>(
+    look: Result<Option<T>, RuntimeError>,
+    uid: String,
+    only_one: bool,
+    broken: &mut BTreeSet<String>,
+) -> Result<Option<T>, RuntimeError> {
+    match look {
+        Err(error) if !only_one => {
+            tracing::debug!(uid, %error, "the runtime does not tell all of a pod");
+            broken.insert(uid);
+            Ok(None)
+        }
+        look => look,
+    }
+}
+
+/// A sandbox without an address may still get one.
+fn remember(known: &mut BTreeMap<String, Vec<IpAddr>>, id: &str, ips: &[IpAddr]) {
+    if !ips.is_empty() && known.len() < DETAILS_MAX {
+        known.insert(id.to_owned(), ips.to_vec());
+    }
+}
+
 fn gone_is_done<T>(result: Result<T, RuntimeError>) -> Result<(), RuntimeError> {
     match result {
         Ok(_) => Ok(()),
@@ -400,5 +443,30 @@ fn image_from(image: proto::Image) -> Image {
         size: image.size,
         uid: image.uid.map(|uid| uid.value),
         username: image.username,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_remembered_once_there_is_one() {
+        let mut known = BTreeMap::new();
+        remember(&mut known, "s", &[]);
+        assert!(known.is_empty());
+        let address = [IpAddr::from([10, 244, 1, 2])];
+        remember(&mut known, "s", &address);
+        assert_eq!(known["s"], address);
+    }
+
+    #[test]
+    fn one_pod_that_cannot_be_seen_whole_does_not_hide_the_others() {
+        let failed = || Err::<Option<u8>, _>(RuntimeError::Unavailable("not now".into()));
+        let mut broken = BTreeSet::new();
+        assert!(whole_or(failed(), "a".into(), true, &mut broken).is_err());
+        assert_eq!(whole_or(failed(), "a".into(), false, &mut broken).unwrap(), None);
+        assert_eq!(whole_or(Ok(Some(7)), "b".into(), false, &mut broken).unwrap(), Some(7));
+        assert_eq!(broken, BTreeSet::from(["a".to_owned()]));
     }
 }

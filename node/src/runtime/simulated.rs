@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use quorate_env::Env;
 
 use super::{
-    ANNOTATION_IMAGE, Container, ContainerState, ExecOutput, Image, LABEL_CONTAINER_NAME, LABEL_POD_UID,
+    ANNOTATION_IMAGE, Container, ContainerState, ExecOutput, Image, LABEL_CONTAINER_NAME, LABEL_NODE, LABEL_POD_UID,
     PodObservation, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox, proto,
 };
 
@@ -134,6 +134,7 @@ impl SimulatedRuntime {
             namespace: metadata.namespace,
             name: metadata.name,
             attempt: metadata.attempt,
+            node: config.labels.get(LABEL_NODE).cloned().unwrap_or_default(),
             ready: true,
             created_at: self.env.clock.wall(),
             ips,

@@ -29,6 +29,8 @@ struct Inner {
     /// By `resource/namespace/name`.
     objects: BTreeMap<String, Value>,
     log: Vec<(u64, &'static str, String, Value)>,
+    /// Writes that are answered with a conflict, though nothing conflicts: by key.
+    conflicts: Vec<String>,
 }
 
 /// What a path names.
@@ -110,6 +112,16 @@ impl Api {
         assert!(outcome.is_ok(), "no event {beginning:?} among {:#?}", self.events());
     }
 
+    /// Answer the next change of this pod with a conflict.
+    pub(crate) fn conflict_once(&self, pod: &str) {
+        self.0.inner.lock().conflicts.push(format!("pods/default/{pod}"));
+    }
+
+    /// Whether no such conflict is left to be answered with.
+    pub(crate) fn had_conflicts(&self) -> bool {
+        self.0.inner.lock().conflicts.is_empty()
+    }
+
     /// Graceful for pods, as a user's deletion is.
     pub(crate) fn delete_pod(&self, name: &str, grace: i64) {
         let key = format!("pods/default/{name}");
@@ -137,6 +149,12 @@ impl Api {
             let now = self.get("pods", "default", pod).unwrap_or(Value::Null);
             panic!("{pod} is not {what}: {:#}\n{:#?}", now["status"], self.events())
         })
+    }
+
+    fn takes_conflict(&self, key: &str) -> bool {
+        let conflicts = &mut self.0.inner.lock().conflicts;
+        let found = conflicts.iter().position(|wanted| wanted == key);
+        found.map(|index| conflicts.remove(index)).is_some()
     }
 
     fn write(&self, key: String, object: Option<Value>) -> Value {
@@ -203,6 +221,9 @@ async fn handle(
         (_, _, None) => refuse(StatusCode::NOT_FOUND, "not found"),
         (Method::GET, _, Some(object)) => axum::Json(object).into_response(),
         (Method::PATCH, _, Some(mut object)) => {
+            if api.takes_conflict(&key) {
+                return refuse(StatusCode::CONFLICT, "the object has been modified");
+            }
             if sent["metadata"]["uid"].is_string() && sent["metadata"]["uid"] != object["metadata"]["uid"] {
                 return refuse(StatusCode::CONFLICT, "another uid");
             }

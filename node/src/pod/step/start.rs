@@ -134,7 +134,7 @@ fn keep_or_kill(input: &Input<'_>, view: &View<'_>, current: &Container, decisio
 }
 
 fn start_when_due(input: &Input<'_>, view: &View<'_>, sandbox_id: &str, attempt: u32, decision: &mut Decision) {
-    if let Some(at) = input.memory.retry_at(view.name())
+    if let Some(at) = input.memory.retry_at(view.name(), view.exited().map(|ended| ended.attempt))
         && at > input.now
     {
         decision.wake(at);

@@ -44,7 +44,11 @@ impl Worker {
                 Ok(())
             }
             // The object is gone, or another pod has its name: the watch will tell.
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
+            Err(kube::Error::Api(answer)) if answer.code == 404 => {
+                self.reported = Some(shown);
+                Ok(())
+            }
+            Err(kube::Error::Api(answer)) if answer.code == 409 && self.is_replaced(&api).await => {
                 self.reported = Some(shown);
                 Ok(())
             }
@@ -52,6 +56,14 @@ impl Worker {
                 tracing::warn!(pod = %self.key.described(), %error, "status not written");
                 Err(REPORT_RETRY)
             }
+        }
+    }
+
+    /// Whether the API has no pod of this uid any more; a refused write may have another cause.
+    async fn is_replaced(&self, api: &Api<Pod>) -> bool {
+        match api.get_opt(&self.key.name).await {
+            Ok(pod) => pod.and_then(|pod| pod.metadata.uid).as_deref() != Some(&self.key.uid),
+            Err(_) => false,
         }
     }
 
