@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::core::v1::{Container as ContainerSpec, Pod};
+use k8s_openapi::api::core::v1::{Container as ContainerSpec, Pod, Secret};
 use quorate_env::Env;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
@@ -134,11 +134,7 @@ impl Images {
         for reference in secrets {
             match self.objects.secret(namespace, &reference.name).await {
                 Ok(secret) => {
-                    let data = secret.data.unwrap_or_default();
-                    let found = data
-                        .get(".dockerconfigjson")
-                        .and_then(|bytes| serde_json::from_slice::<DockerConfig>(&bytes.0).ok())
-                        .and_then(|config| config.credentials(registry_of(image)));
+                    let found = docker_config(&secret).and_then(|config| config.credentials(registry_of(image)));
                     if found.is_some() {
                         return found;
                     }
@@ -154,6 +150,16 @@ impl Images {
             }
         }
         None
+    }
+}
+
+/// Of a secret of either of the types that hold one: the older one holds the registries without anything around them.
+fn docker_config(secret: &Secret) -> Option<DockerConfig> {
+    let data = secret.data.as_ref()?;
+    match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
+        (Some(whole), _) => serde_json::from_slice(&whole.0).ok(),
+        (None, Some(registries)) => serde_json::from_slice(&registries.0).ok().map(|auths| DockerConfig { auths }),
+        (None, None) => None,
     }
 }
 
@@ -237,6 +243,20 @@ mod tests {
         assert_eq!(policy("nginx:latest"), PullPolicy::Always);
         assert_eq!(policy("nginx:1.7.9"), PullPolicy::IfNotPresent);
         assert_eq!(policy("nginx@sha256:abc"), PullPolicy::IfNotPresent);
+    }
+
+    #[test]
+    fn both_forms_of_pull_secrets_are_read() {
+        let secret = |key: &str, text: &str| Secret {
+            data: Some(BTreeMap::from([(key.to_owned(), k8s_openapi::ByteString(text.into()))])),
+            ..Default::default()
+        };
+        let auths = r#"{"registry.example": {"username": "ann", "password": "x"}}"#;
+        for secret in [secret(".dockerconfigjson", &format!("{{\"auths\": {auths}}}")), secret(".dockercfg", auths)] {
+            let found = docker_config(&secret).and_then(|config| config.credentials("registry.example"));
+            assert_eq!(found.map(|auth| auth.username), Some("ann".to_owned()));
+        }
+        assert!(docker_config(&secret("other", auths)).is_none());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub mod rotate;
 
 /// A follower looks for new lines this often.
 const FOLLOW_PERIOD: Duration = Duration::from_millis(100);
+/// Whether the container has ended is asked this often.
+const ENDED_PERIOD: Duration = Duration::from_millis(500);
 /// Text waiting for a slow client; the reader pauses then.
 pub const CHUNKS_MAX: usize = 16;
 /// Lines are handed on in chunks of about this size.
@@ -97,7 +99,8 @@ where
     let mut inode = file.metadata().await?.ino();
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
-    let mut is_last_look = false;
+    let (mut is_last_look, mut is_rotated) = (false, false);
+    let mut ask_at = clock.now();
     loop {
         let read = reader.read_until(b'\n', &mut line).await?;
         if read > 0 && line.ends_with(b"\n") {
@@ -115,13 +118,25 @@ where
         if let Ok(now) = now
             && now != inode
         {
-            // Rotated: the old file has been read to its end.
-            reader = BufReader::new(File::open(path).await?);
-            inode = now;
-            line.clear();
+            if is_rotated {
+                // A line that was cut off ends with its file.
+                if !line.is_empty() && !writer.line(&line).await {
+                    return Ok(());
+                }
+                line.clear();
+                reader = BufReader::new(File::open(path).await?);
+                inode = now;
+            } else {
+                // What was written between the last look and the new file's beginning is still in the old one.
+                clock.sleep(FOLLOW_PERIOD).await;
+            }
+            is_rotated = !is_rotated;
             continue;
         }
-        is_last_look = ended().await;
+        if clock.now() >= ask_at {
+            is_last_look = ended().await;
+            ask_at = clock.now() + ENDED_PERIOD;
+        }
         if !is_last_look {
             clock.sleep(FOLLOW_PERIOD).await;
         }
@@ -244,6 +259,33 @@ mod tests {
             read(Options { timestamps: true, tail_lines: Some(3), ..Default::default() }).await,
             "2026-01-01T00:00:03Z three\n2026-01-01T00:00:04Z four\n"
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_written_around_a_rotation_is_not_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("0.log");
+        std::fs::write(&path, "2026-01-01T00:00:01Z stdout F one\n").unwrap();
+        let (out, mut chunks) = mpsc::channel(CHUNKS_MAX);
+        let looks = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let place = path.clone();
+        // Asked at the end of the old file.
+        let ended = move || {
+            let look = looks.fetch_add(1, Ordering::SeqCst);
+            if look == 0 {
+                std::fs::write(&place, "2026-01-01T00:00:01Z stdout F one\n2026-01-01T00:00:02Z stdout F tw").unwrap();
+                std::fs::rename(&place, place.with_extension("old")).unwrap();
+                std::fs::write(&place, "2026-01-01T00:00:03Z stdout F three\n").unwrap();
+            }
+            async move { look > 0 }
+        };
+        let follow = Options { follow: true, ..Default::default() };
+        send(path.clone(), follow, Clock::real(), ended, out).await;
+        let mut text = String::new();
+        while let Some(chunk) = chunks.recv().await {
+            text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+        assert_eq!(text, "one\ntw\nthree\n");
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use quorate_env::{Backoff, Env, Scope};
 use crate::config::{Config, RuntimeChoice};
 use crate::events::{Level, Recorder, node_reference};
 use crate::machine::{self, Capacity, Pressure};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, RuntimeError, RuntimeVersion};
 
 /// How often the node looks at itself.
 const STATUS_PERIOD: Duration = Duration::from_secs(10);
@@ -28,6 +28,8 @@ const LEASE_SECONDS: i32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// The largest images are reported, this many.
 const IMAGES_MAX: usize = 50;
+/// The keys of the labels that the node was told to have, so that those it is no longer told of can be taken away.
+const ANNOTATION_LABELS: &str = "quorate.io/labels";
 const RETRY_INITIAL: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(7);
 
@@ -87,9 +89,13 @@ impl Registration {
         let wanted = self.node();
         match api.create(&PostParams::default(), &wanted).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                let patch = serde_json::json!({"metadata": {
-                    "labels": wanted.metadata.labels, "annotations": wanted.metadata.annotations,
-                }});
+                let known = api.get(&self.config.name).await?;
+                let mut labels = serde_json::json!(wanted.metadata.labels);
+                for key in dropped_labels(&known, &wanted) {
+                    labels[key] = serde_json::Value::Null;
+                }
+                let annotations = &wanted.metadata.annotations;
+                let patch = serde_json::json!({"metadata": {"labels": labels, "annotations": annotations}});
                 api.patch(&self.config.name, &PatchParams::default(), &Patch::Merge(patch)).await
             }
             other => other,
@@ -108,9 +114,16 @@ impl Registration {
         ]);
         labels.extend(self.config.zone.iter().map(|zone| ("topology.kubernetes.io/zone".to_owned(), zone.clone())));
         labels.extend(self.config.labels.clone());
+        let told: Vec<&str> = self.config.labels.keys().map(String::as_str).collect();
+        let annotations = BTreeMap::from([(ANNOTATION_LABELS.to_owned(), told.join(","))]);
         let cidr = self.config.network.pod_cidr.map(|cidr| cidr.to_string());
         Node {
-            metadata: ObjectMeta { name: Some(name.clone()), labels: Some(labels), ..Default::default() },
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                labels: Some(labels),
+                annotations: Some(annotations),
+                ..Default::default()
+            },
             spec: Some(NodeSpec {
                 pod_cidrs: cidr.clone().map(|cidr| vec![cidr]),
                 pod_cidr: cidr,
@@ -182,7 +195,9 @@ impl Registration {
     }
 
     async fn status(&self, now: Timestamp, last: Option<&NodeStatus>) -> NodeStatus {
-        let version = self.runtime.version().await.unwrap_or_default();
+        let node_info = self.runtime.version().await.map(|version| machine::system_info(&version));
+        let node_info = or_last(node_info, last.and_then(|last| last.node_info.clone()));
+        let images = or_last(self.images().await, last.and_then(|last| last.images.clone()));
         let mut addresses: Vec<NodeAddress> = self
             .config
             .addresses
@@ -199,8 +214,8 @@ impl Registration {
             daemon_endpoints: Some(NodeDaemonEndpoints {
                 kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(port) }),
             }),
-            images: Some(self.images().await),
-            node_info: Some(machine::system_info(&version)),
+            images,
+            node_info: Some(node_info.unwrap_or_else(|| machine::system_info(&RuntimeVersion::default()))),
             ..Default::default()
         }
     }
@@ -219,17 +234,18 @@ impl Registration {
         ])
     }
 
-    async fn images(&self) -> Vec<ContainerImage> {
-        let mut images = self.runtime.images().await.unwrap_or_default();
+    async fn images(&self) -> Result<Vec<ContainerImage>, RuntimeError> {
+        let mut images = self.runtime.images().await?;
         images.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
-        images
+        let images = images
             .into_iter()
             .take(IMAGES_MAX)
             .map(|image| ContainerImage {
                 names: Some(image.digests.into_iter().chain(image.tags).collect()),
                 size_bytes: i64::try_from(image.size).ok(),
             })
-            .collect()
+            .collect();
+        Ok(images)
     }
 
     async fn conditions(&self, now: Timestamp, last: Option<&NodeStatus>) -> Vec<NodeCondition> {
@@ -330,6 +346,25 @@ impl Registration {
     }
 }
 
+/// Labels that an earlier start put on the node because it was told to, and that this one would not.
+fn dropped_labels(known: &Node, wanted: &Node) -> Vec<String> {
+    let told = known.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION_LABELS));
+    let stays = |key: &str| wanted.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
+    let keys = told.into_iter().flat_map(|told| told.split(','));
+    keys.filter(|key| !key.is_empty() && !stays(key)).map(str::to_owned).collect()
+}
+
+/// What the runtime does not tell at the moment is as it was.
+fn or_last<T>(now: Result<T, RuntimeError>, last: Option<T>) -> Option<T> {
+    now.map_or_else(
+        |error| {
+            tracing::debug!(%error, "the node reports what it knew");
+            last
+        },
+        Some,
+    )
+}
+
 fn condition(
     now: Timestamp,
     last: Option<&NodeStatus>,
@@ -365,4 +400,35 @@ fn same_but_heartbeat(a: &NodeStatus, b: &NodeStatus) -> bool {
         status
     };
     still(a) == still(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_runtime_does_not_tell_is_reported_as_it_was() {
+        let silent = || Err::<u8, _>(RuntimeError::Unavailable("restarting".into()));
+        assert_eq!(
+            [or_last(silent(), Some(1)), or_last(Ok(2), Some(1)), or_last(silent(), None)],
+            [Some(1), Some(2), None]
+        );
+    }
+
+    #[test]
+    fn only_labels_that_the_node_was_told_to_have_are_taken_away() {
+        let node = |labels: &[&str], told: &str| Node {
+            metadata: ObjectMeta {
+                labels: Some(labels.iter().map(|key| ((*key).to_owned(), String::new())).collect()),
+                annotations: Some(BTreeMap::from([(ANNOTATION_LABELS.to_owned(), told.to_owned())])),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let known = node(&["pool", "gpu", "kubernetes.io/os", "of-an-admin"], "pool,gpu");
+        assert_eq!(dropped_labels(&known, &node(&["gpu", "kubernetes.io/os"], "gpu")), ["pool"]);
+        let of_old =
+            Node { metadata: ObjectMeta { annotations: None, ..known.metadata.clone() }, ..Default::default() };
+        assert_eq!(dropped_labels(&of_old, &node(&[], "")), Vec::<String>::new());
+    }
 }

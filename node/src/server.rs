@@ -95,7 +95,7 @@ pub async fn start(node: Node) -> Result<(), ServeError> {
     let (Some(address), Some(tls)) = (node.config.server.listen, node.config.server.tls.clone()) else {
         return Ok(());
     };
-    let acceptor = tls::acceptor(&tls)?;
+    let acceptor = tls::acceptor(&tls, &node.scope)?;
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let scope = node.scope.clone();
     let connections = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));

@@ -19,6 +19,9 @@ pub const MAX_CONCURRENT_CALLS: usize = 32;
 /// Longest time for one call, reading it included. Shorter than the plugin's patience.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(45);
 
+/// After a call that could not be accepted: the reason (no file descriptor left) does not go away at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 #[derive(Debug, thiserror::Error)]
 #[error("the CNI socket {path} cannot be opened")]
 pub struct SocketError {
@@ -58,7 +61,10 @@ pub async fn serve(listener: UnixListener, pods: Arc<PodNetwork>, clock: Clock, 
                     drop(place);
                 });
             }
-            Err(error) => tracing::warn!(%error, "cannot accept a CNI call"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a CNI call");
+                clock.sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }

@@ -257,6 +257,9 @@ impl Owner {
             let wanted = catalog
                 .service(key)
                 .map_or_else(Plan::default, |service| plan(service, catalog.groups_of(key), &self.parts.viewpoint));
+            if wanted.left_out > 0 {
+                tracing::warn!(service = %key, left_out = wanted.left_out, "endpoints beyond the bound get no traffic");
+            }
             self.model.set_service(key, &wanted);
         }
     }

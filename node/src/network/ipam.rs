@@ -68,7 +68,16 @@ impl Ipam {
             if path.file_name().and_then(|name| name.to_str()?.parse::<Ipv4Addr>().ok()).is_none() {
                 continue;
             }
-            let allocation = read(&path)?;
+            let allocation = match read(&path) {
+                Ok(allocation) => allocation,
+                // After a power cut, after which no pod lives that could have the address.
+                Err(IpamError::Format { path, source }) => {
+                    tracing::warn!(path = %path.display(), %source, "a damaged allocation is dropped");
+                    remove(&path)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if allocation.namespace_path.exists() {
                 ipam.by_address.insert(allocation.address, allocation);
             } else {
@@ -210,6 +219,17 @@ mod tests {
         let gone = dir.path().join("no-such-namespace");
         ranged(dir.path(), "10.244.1.0/24").allocate(ask("a", &gone)).unwrap();
         assert_eq!(Ipam::open(dir.path()).unwrap().allocations().count(), 0);
+    }
+
+    #[test]
+    fn a_damaged_file_is_dropped_and_its_address_given_out_again() {
+        let dir = tempfile::tempdir().unwrap();
+        ranged(dir.path(), "10.244.1.0/24").allocate(ask("a", dir.path())).unwrap();
+        std::fs::write(dir.path().join("10.244.1.3"), "").unwrap();
+        std::fs::write(dir.path().join("10.244.1.4"), "{\"address\":").unwrap();
+        let ipam = Ipam::open(dir.path()).unwrap();
+        assert_eq!(ipam.allocations().count(), 1);
+        assert!(!dir.path().join("10.244.1.3").exists() && !dir.path().join("10.244.1.4").exists());
     }
 
     #[test]

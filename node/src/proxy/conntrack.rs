@@ -4,10 +4,15 @@
 //! tracking keeps the translation of its first packet.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 use rtnetlink::sys::{Socket, SocketAddr};
 
+/// The kernel answers at once; an answer may get lost when its queue is full.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const HEADER_BYTES: usize = 16;
 const NETFILTER_HEADER_BYTES: usize = 4;
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
@@ -64,12 +69,20 @@ impl Flow {
 /// Delete the UDP flows that `stale` picks; returns how many.
 pub async fn forget(stale: impl Fn(&Flow) -> bool + Send + 'static) -> Result<usize, ConntrackError> {
     tokio::task::spawn_blocking(move || {
-        let socket = Socket::new(NETLINK_NETFILTER)?;
+        let socket = open(ANSWER_LIMIT)?;
         let flows: Vec<Flow> = udp_flows(&socket)?.into_iter().filter(|flow| stale(flow)).collect();
         flows.iter().try_for_each(|flow| delete(&socket, flow))?;
         Ok(flows.len())
     })
     .await?
+}
+
+/// A socket on which nobody waits for longer than `limit`.
+fn open(limit: Duration) -> Result<Socket, std::io::Error> {
+    let socket = Socket::new(NETLINK_NETFILTER)?;
+    let limit = TimeVal::milliseconds(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
+    setsockopt(&socket, sockopt::ReceiveTimeout, &limit)?;
+    Ok(socket)
 }
 
 fn udp_flows(socket: &Socket) -> Result<Vec<Flow>, ConntrackError> {
@@ -202,6 +215,13 @@ mod tests {
         assert_eq!(found.answering, (Ipv4Addr::new(10, 0, 0, 9), 5353));
         assert!(found.is_translated());
         assert_eq!(found.tuple, original);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_come_is_not_waited_for() {
+        let socket = open(Duration::from_millis(20)).unwrap();
+        let error = socket.recv_from_full().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     }
 
     #[test]

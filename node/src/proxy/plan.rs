@@ -30,6 +30,8 @@ pub struct Plan {
     pub fronts: BTreeMap<Key, Target>,
     pub hairpin: BTreeSet<Ipv4Addr>,
     pub cluster_addresses: BTreeSet<Ipv4Addr>,
+    /// Endpoints of the port with the most that get no traffic from this node.
+    pub left_out: usize,
 }
 
 /// Names a pool for good: its id in the kernel derives from it.
@@ -80,6 +82,7 @@ fn cluster_ips(service: &Service) -> impl Iterator<Item = Ipv4Addr> + '_ {
 struct Endpoints {
     all: BTreeSet<Backend>,
     local: BTreeSet<Backend>,
+    left_out: usize,
 }
 
 struct Candidate {
@@ -92,7 +95,15 @@ struct Candidate {
 impl Endpoints {
     fn of(groups: &[&Group], port: &ServicePort, from: &Viewpoint) -> Self {
         let candidates: Vec<Candidate> = groups.iter().flat_map(|group| candidates(group, port, from)).collect();
-        Self { all: usable(candidates.iter()), local: usable(candidates.iter().filter(|candidate| candidate.local)) }
+        let mut all = usable(candidates.iter());
+        let mut local = usable(candidates.iter().filter(|candidate| candidate.local));
+        let left_out = all.len().saturating_sub(MAX_BACKENDS);
+        for backends in [&mut all, &mut local] {
+            if let Some(first_left_out) = backends.iter().nth(MAX_BACKENDS).copied() {
+                backends.split_off(&first_left_out);
+            }
+        }
+        Self { all, local, left_out }
     }
 }
 
@@ -117,20 +128,17 @@ fn candidates<'a>(group: &'a Group, port: &ServicePort, from: &'a Viewpoint) -> 
 
 /// The ready ones; when there is none, those that still serve while they terminate.
 fn usable<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> BTreeSet<Backend> {
-    let ready: BTreeSet<Backend> = candidates
-        .clone()
-        .filter(|candidate| candidate.ready)
-        .map(|candidate| candidate.backend)
-        .take(MAX_BACKENDS)
-        .collect();
+    let ready: BTreeSet<Backend> =
+        candidates.clone().filter(|candidate| candidate.ready).map(|candidate| candidate.backend).collect();
     if !ready.is_empty() {
         return ready;
     }
-    candidates.filter(|candidate| candidate.last_resort).map(|candidate| candidate.backend).take(MAX_BACKENDS).collect()
+    candidates.filter(|candidate| candidate.last_resort).map(|candidate| candidate.backend).collect()
 }
 
 impl Plan {
     fn add_port(&mut self, service: &Service, port: &ServicePort, endpoints: &Endpoints, from: &Viewpoint) {
+        self.left_out = self.left_out.max(endpoints.left_out);
         let everyone = self.target(service, port, "cluster", &endpoints.all);
         let inside = if service.internal_local {
             self.local_target(service, port, endpoints, Target::Blocked(Verdict::Drop))

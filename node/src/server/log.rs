@@ -13,7 +13,7 @@ use super::{ContainerPath, Node, Refusal, find};
 use crate::logs::{self, CHUNKS_MAX, Options};
 use crate::pod::PodKey;
 use crate::pod::config::{log_directory, log_path};
-use crate::runtime::{Container, ContainerState};
+use crate::runtime::{Container, ContainerState, PodObservation, RuntimeError};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -111,6 +111,23 @@ fn waiting_reason(node: &Node, key: &PodKey, name: &str) -> String {
 }
 
 async fn is_running(runtime: &crate::runtime::Runtime, uid: &str, id: &str) -> bool {
-    let observed = runtime.observe_pod(uid).await.unwrap_or_default();
-    observed.containers.iter().any(|container| container.id == id && container.state == ContainerState::Running)
+    goes_on(runtime.observe_pod(uid).await, id)
+}
+
+/// A runtime that does not answer has not said that the container has ended.
+fn goes_on(look: Result<PodObservation, RuntimeError>, id: &str) -> bool {
+    look.map_or(true, |observed| {
+        observed.containers.iter().any(|container| container.id == id && container.state == ContainerState::Running)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hiccup_of_the_runtime_is_not_the_end_of_a_container() {
+        assert!(goes_on(Err(RuntimeError::Unavailable("restarting".into())), "c"));
+        assert!(!goes_on(Ok(PodObservation::default()), "c"));
+    }
 }

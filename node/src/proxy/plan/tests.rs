@@ -145,3 +145,14 @@ fn headless_and_external_name_services_have_no_rules() {
     external.kind = Kind::ExternalName("example.org".into());
     assert_eq!(describe(&external, &endpoints), Vec::<String>::new());
 }
+
+#[test]
+fn endpoints_beyond_the_bound_are_counted() {
+    let service = service("web", "10.96.0.5");
+    let address = |number: usize| Ipv4Addr::from_bits(0x0af4_0000 + u32::try_from(number).unwrap()).to_string();
+    let endpoints: Vec<_> = (0..MAX_BACKENDS + 3).map(|number| endpoint(&address(number))).collect();
+    let slice = slice("web-1", "web", endpoints);
+    let plan = plan(&service, slice.groups.iter(), &Viewpoint::default());
+    let largest = plan.pools.values().map(|pool| pool.backends.len()).max();
+    assert_eq!((largest, plan.left_out), (Some(MAX_BACKENDS), 3));
+}
