@@ -78,7 +78,12 @@ impl Call {
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
-            name: &info.name,
+            // A list or watch of a single object is a question about that object.
+            name: if info.name.is_empty() && matches!(info.verb, "list" | "watch") {
+                only_name(self.query.get("fieldSelector"))
+            } else {
+                &info.name
+            },
             label_selector: selector("labelSelector"),
             field_selector: selector("fieldSelector"),
             path: &info.path,
@@ -126,5 +131,33 @@ impl Call {
             }
         }
         Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
+    }
+}
+
+/// The one object that a field selector leaves, or nothing.
+fn only_name(field_selector: &str) -> &str {
+    let value = field_selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="));
+    let name = value.map(|value| value.strip_prefix('=').unwrap_or(value).trim()).unwrap_or_default();
+    let is_path_segment = !matches!(name, "." | "..") && !name.contains(['/', '%', '\\']);
+    if is_path_segment { name } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_of_one_name_names_it() {
+        for (selector, name) in [
+            ("metadata.name=a", "a"),
+            ("spec.nodeName=n1, metadata.name==a.b", "a.b"),
+            ("metadata.name!=a", ""),
+            ("metadata.namespace=a", ""),
+            ("metadata.name=..", ""),
+            ("metadata.name=a/b", ""),
+            ("", ""),
+        ] {
+            assert_eq!(only_name(selector), name, "{selector}");
+        }
     }
 }

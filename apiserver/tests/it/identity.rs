@@ -311,6 +311,9 @@ async fn a_node_keeps_to_itself() {
     cluster.by(node("n2"), Method::POST, &token, &bound(&uid)).await.expect(403);
     cluster.by(node("n1"), Method::POST, &token, &json!({"spec": {}})).await.expect(403);
     cluster.by(node("n1"), Method::GET, "/api/v1/namespaces/a/secrets", &Value::Null).await.expect(403);
+    let root_ca = "/api/v1/namespaces/a/configmaps?fieldSelector=metadata.name%3Dkube-root-ca.crt";
+    cluster.by(node("n1"), Method::GET, root_ca, &Value::Null).await.expect(200);
+    cluster.by(node("n2"), Method::GET, root_ca, &Value::Null).await.expect(403);
     cluster.by(node("n1"), Method::GET, &format!("{PODS}/p"), &Value::Null).await.expect(200);
     cluster.by(node("n2"), Method::GET, &format!("{PODS}/p"), &Value::Null).await.expect(403);
 }
