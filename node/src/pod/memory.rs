@@ -212,6 +212,11 @@ impl Memory {
 }
 
 impl StartFailure {
+    /// Whether this is why the container of that number was made, but never ran.
+    pub fn never_ran(&self, attempt: u32) -> bool {
+        self.cause == Cause::RunContainerError && self.attempt >= attempt
+    }
+
     /// Whether the last attempt ended before a container was made.
     fn waits_for_config(&self) -> bool {
         !matches!(self.cause, Cause::RunContainerError | Cause::PostStartHookError)

@@ -1,6 +1,7 @@
 //! The balancer over sockets of this machine.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use quorate_env::{Env, Scope};
@@ -10,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::member::FakeMember;
 
+static NEXT: AtomicU8 = AtomicU8::new(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A member that greets with its name and then sends back what it gets.
@@ -44,8 +46,12 @@ impl Member {
     }
 }
 
+/// A loopback address that no other listener of these tests has: a port that a killed member leaves behind is not taken
+/// by somebody else's.
 fn any() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    SocketAddr::from(([127, high.max(1), low, number], 0))
 }
 
 async fn balancer(members: &[&Member], scope: &Scope) -> Handle {

@@ -82,6 +82,11 @@ impl<'a> View<'a> {
             (None, None) => 0,
         };
         let policy = container_restart_policy(input.pod, kind, &spec);
+        // One that is known to have never started has not been lost: its record was in the way of the next one.
+        let failure = input.memory.failures.get(&spec.name);
+        let reported = reported.filter(|reported| {
+            !failure.is_some_and(|failure| failure.never_ran(reported.restart_count.unsigned_abs()))
+        });
         let newest = match (newest, reported) {
             (Some(newest), _) => Some(Cow::Borrowed(newest)),
             (None, Some(reported)) => Some(Cow::Owned(lost(input.pod, reported))),
