@@ -51,8 +51,9 @@ pub(crate) fn run(flags: &Client) -> anyhow::Result<()> {
         let (client, _ca) = command::token::connect(flags).await?;
         let request = http::Request::get(STATUS_PATH).body(Vec::new())?;
         let mut status: Status = client.request(request).await.context("no member answers")?;
-        let nodes =
-            Api::<Node>::all(client).list(&ListParams::default()).await.context("the nodes cannot be listed")?;
+        // As the member that answers has them: without a quorum there is no other answer.
+        let nodes = Api::<Node>::all(client).list(&ListParams::default().match_any()).await;
+        let nodes = nodes.context("the nodes cannot be listed")?;
         status.nodes = nodes.items.iter().map(node_line).collect();
         Ok(match flags.output {
             Output::Json => serde_json::to_string_pretty(&status)? + "\n",
@@ -79,6 +80,11 @@ fn render(status: &Status) -> String {
         "leader {leader}, term {}, applied index {}, revision {} (as {} sees it)\n\n",
         status.term, status.applied_index, status.revision, status.member
     );
+    if status.leader.is_none() {
+        let dead: Vec<&str> = status.members.iter().filter(|m| !m.alive).map(|m| m.name.as_str()).collect();
+        let (all, met) = (status.members.len(), status.members.len() - dead.len());
+        let _written = writeln!(text, "no quorum: {met} of {all} members reachable, missed: {}\n", dead.join(", "));
+    }
     let members = status.members.iter().map(|member| {
         let role = if status.leader.as_deref() == Some(&member.name) { "leader" } else { "follower" };
         let state = if member.alive { role } else { "dead" };
@@ -144,5 +150,7 @@ mod tests {
                         NODE     ZONE   STATE\n\
                         node-1   z      Ready\n";
         assert_eq!(render(&status), expected);
+        let without = Status { leader: None, members: vec![member("a", true), member("b", false)], ..status };
+        assert!(render(&without).contains("no quorum: 1 of 2 members reachable, missed: b\n"));
     }
 }
