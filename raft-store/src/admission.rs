@@ -169,6 +169,6 @@ impl Admission {
 }
 
 fn tag_of(cluster: u128) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = cluster.to_be_bytes();
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]) | 1
+    let half = cluster.to_be_bytes().last_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(half) | 1
 }

@@ -206,8 +206,7 @@ impl Opening {
         machine.started();
         let members =
             Members::new(self.introduction(&identity, &machine, &admission), reader.clone(), self.env.clock.clone());
-        let parts =
-            self.assemble(Assembled { raft, machine, hub, reader, members, admission, metrics, room, writer });
+        let parts = self.assemble(Assembled { raft, machine, hub, reader, members, admission, metrics, room, writer });
         parts.start(listening, &self.disks);
         if let Err(error) = parts.form(&self).await {
             parts.close(false).await;
