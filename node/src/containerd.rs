@@ -95,6 +95,10 @@ impl Containerd {
         let file = |source| ContainerdError::File { path: log_path.display().to_string(), source };
         let log = std::fs::File::options().create(true).append(true).open(&log_path).map_err(file)?;
         let errors = log.try_clone().map_err(file)?;
+        // Containers have their machine's huge pages, whatever this process does without; children inherit it.
+        let without = nix::sys::prctl::get_thp_disable().unwrap_or(false);
+        let give_back = |disabled: bool| nix::sys::prctl::set_thp_disable(disabled).ok();
+        give_back(false);
         let child = Command::new("containerd")
             .arg("--config")
             .arg(self.directory.join("config.toml"))
@@ -104,7 +108,9 @@ impl Containerd {
             // Signals to the agent's terminal are not for it: pods are ended first.
             .process_group(0)
             .spawn()
-            .map_err(|source| ContainerdError::Spawn { program: "containerd", source })?;
+            .map_err(|source| ContainerdError::Spawn { program: "containerd", source });
+        give_back(without);
+        let child = child?;
         if let Some(pid) = child.id() {
             let path = self.directory.join("pid");
             std::fs::write(&path, pid.to_string())

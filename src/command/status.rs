@@ -72,7 +72,7 @@ async fn ask(client: &kube::Client, clock: &Clock) -> anyhow::Result<Status> {
     let answer = clock.timeout(ANSWER_LIMIT, client.request(request)).await;
     let mut status: Status =
         answer.map_err(anyhow::Error::new).and_then(|own| Ok(own?)).context("no member answers")?;
-    let (nodes, all) = (Api::<Node>::all(client.clone()), ListParams::default());
+    let (nodes, all) = (Api::<Node>::all(client.clone()), ListParams::default().match_any());
     match clock.timeout(ANSWER_LIMIT, nodes.list(&all)).await {
         Ok(Ok(nodes)) => status.nodes = nodes.items.iter().map(node_line).collect(),
         Ok(Err(kube::Error::Api(refusal))) => status.nodes_unknown = Some(refusal.message.clone()),
