@@ -86,7 +86,7 @@ impl Framer {
         begin("BOOKMARK", out);
         let annotations =
             if initial_end { format!(",\"annotations\":{{\"{INITIAL_EVENTS_END}\":\"true\"}}") } else { String::new() };
-        let metadata = format!("{{\"resourceVersion\":\"{revision}\",\"creationTimestamp\":null{annotations}}}");
+        let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotations}}}");
         match self.presenter.output.form {
             Form::Object => {
                 let row = &self.presenter.row;

@@ -241,7 +241,9 @@ impl Stored {
         let damaged = |detail: String| StoredError::Damaged { key: printable(&self.key), detail };
         let value: Value = serde_json::from_slice(&self.body).map_err(|error| damaged(error.to_string()))?;
         let mut object = Object::from_value(value).map_err(|error| damaged(error.to_string()))?;
-        object.set_resource_version(Some(&self.revision.to_string()));
+        if self.revision != Revision(0) {
+            object.set_resource_version(Some(&self.revision.to_string()));
+        }
         Ok(object)
     }
 }
@@ -271,7 +273,11 @@ impl<'a> Pairs<'a> {
     }
 }
 
+/// What was not written (a dry run) has no revision.
 fn push_version(out: &mut Vec<u8>, revision: Revision) {
+    if revision == Revision(0) {
+        return;
+    }
     out.extend(b"\"resourceVersion\":\"");
     out.extend(revision.to_string().as_bytes());
     out.extend(b"\",");

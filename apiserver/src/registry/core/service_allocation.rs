@@ -23,9 +23,8 @@ use super::super::rules::At;
 use super::service::{is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports};
 use crate::storage::{Storage, key, read_status};
 
-/// The network of cluster IPs and its length.
+/// The network of cluster IPs and its size.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 0);
-const NETWORK_TEXT: &str = "10.96.0.0/16";
 const ADDRESSES: u32 = 1 << 16;
 /// Addresses chosen by us come from above these, which are left to those who ask for one by number.
 const LEFT_TO_REQUESTS: u32 = 256;
@@ -145,7 +144,7 @@ impl Allocation<'_> {
         }
         let all = at.field("clusterIPs");
         for ip in all.items() {
-            self.requested_ip(&ip, all.value().cloned().unwrap_or_default()).await?;
+            self.requested_ip(ip.text(), &all).await?;
         }
         if !all.is_empty() {
             return Ok(());
@@ -157,25 +156,20 @@ impl Allocation<'_> {
         Ok(())
     }
 
-    async fn requested_ip(&mut self, at: &At<'_>, all: Value) -> Result<(), Status> {
-        let ip = at.text();
+    async fn requested_ip(&mut self, ip: &str, all: &At<'_>) -> Result<(), Status> {
         if self.before.ips.contains(ip) {
             return Ok(());
         }
-        let mut refuse = |why: String| {
-            let detail = format!("failed to allocate IP {ip}: {why}");
-            self.errors.push(FieldError::invalid(at.path(), all.clone(), detail));
-        };
-        if !is_in_network(ip) {
-            refuse(format!(
-                "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {NETWORK_TEXT}"
-            ));
+        let why = if !is_in_network(ip) {
+            "the provided network does not match the current range"
+        } else if let Request::Held = self.request(ip_key(ip)).await? {
+            "provided IP is already allocated"
+        } else {
             return Ok(());
-        }
-        if let Request::Held = self.request(ip_key(ip)).await? {
-            let detail = format!("failed to allocate IP {ip}: provided IP is already allocated");
-            self.errors.push(FieldError::invalid(at.path(), all, detail));
-        }
+        };
+        let value = all.value().cloned().unwrap_or_default();
+        let detail = format!("failed to allocate IP {ip}: {why}");
+        self.errors.push(FieldError::invalid(all.path(), value, detail));
         Ok(())
     }
 
