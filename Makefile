@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help build setup demo test format lint unit cluster-tests bench deny clean
+.PHONY: help build setup demo test format lint unit cluster-tests test-peers bench deny clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,10 @@ unit: build ## Unit, property, contract and architecture tests
 
 cluster-tests: build ## Scenarios on real clusters with unmodified clients
 	$(CARGO) test --release --workspace --test cluster
+
+test-peers: build ## Upstream's kubectl and kube-apiserver against and beside ours (needs Go; compiles them once)
+	tests/peers/build
+	$(CARGO) test --release --workspace --test peers
 
 bench: build ## The figures of docs/benchmarks.md; PEER=1 puts kube-apiserver and etcd beside them
 	bench/run $(if $(PEER),--peer)

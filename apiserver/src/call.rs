@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use quorate_api::name::GroupResource;
@@ -22,6 +22,8 @@ use crate::warnings::Warnings;
 
 /// Longer request bodies are refused with 413.
 pub const MAX_BODY_BYTES: usize = 3 << 20;
+/// How much beyond that is read and thrown away, so that the sender gets to see the answer.
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
 
 /// Everything that a verb may want to know of a request.
 #[derive(Debug)]
@@ -105,26 +107,24 @@ impl Call {
         std::mem::replace(&mut *self.body.lock(), crate::body::no_body())
     }
 
-    /// Reads the whole body, which is then gone.
+    /// Reads the whole body, which is then gone. One that is too large is still read, within bounds: an answer that comes
+    /// before the end of the request closes the stream, and many clients then report that in place of the answer.
     pub async fn read_body(&self) -> Result<Bytes, Status> {
-        let body = self.take_body();
+        let mut body = self.take_body();
         let too_large = || Status::too_large(&format!("limit is {MAX_BODY_BYTES}"));
-        let declared = http_body::Body::size_hint(&body).lower();
-        if declared > MAX_BODY_BYTES as u64 {
-            return Err(too_large());
-        }
-        let mut limited = Limited::new(body, MAX_BODY_BYTES);
+        let mut received = 0;
         let mut first: Option<Bytes> = None;
         let mut rest = BytesMut::new();
-        while let Some(frame) = limited.frame().await {
-            let frame = frame.map_err(|error| {
-                if error.is::<http_body_util::LengthLimitError>() {
-                    too_large()
-                } else {
-                    Status::bad_request(format!("reading the request body: {error}"))
-                }
-            })?;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Status::bad_request(format!("reading the request body: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
+            received += data.len();
+            if received > MAX_BODY_BYTES {
+                if received > MAX_BODY_BYTES + MAX_DISCARDED_BYTES {
+                    return Err(too_large());
+                }
+                continue;
+            }
             match &first {
                 None => first = Some(data),
                 Some(begin) => {
@@ -134,6 +134,9 @@ impl Call {
                     rest.extend_from_slice(&data);
                 }
             }
+        }
+        if received > MAX_BODY_BYTES {
+            return Err(too_large());
         }
         Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
     }

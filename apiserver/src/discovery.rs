@@ -31,7 +31,10 @@ pub(crate) fn handle(call: &Call) -> Result<Response<Body>, Status> {
         ["api"] => Ok(respond::json(StatusCode::OK, &legacy::versions(&call.server.config().cluster.api_url))),
         ["apis"] => Ok(respond::json(StatusCode::OK, &legacy::groups(&registry))),
         ["api", version] => found(legacy::resources(&registry, "", version)),
-        ["apis", group] => found(legacy::group(&registry, group)),
+        ["apis", group] => match legacy::group(&registry, group) {
+            Some(group) => Ok(respond::json(StatusCode::OK, &group)),
+            None => Ok(respond::unknown_path()),
+        },
         ["apis", group, version] => found(legacy::resources(&registry, group, version)),
         _ => Err(Status::unknown_resource()),
     }

@@ -19,7 +19,7 @@ pub(crate) fn handle(call: &Call, probe: &'static str) -> Result<Response<Body>,
     let excluded: Vec<&str> = call.query.all("exclude").collect();
     let checks: Vec<Check> = checks(call, probe).into_iter().filter(|check| !excluded.contains(&check.name)).collect();
     if !rest.is_empty() {
-        let check = checks.iter().find(|check| check.name == rest).ok_or_else(Status::unknown_resource)?;
+        let Some(check) = checks.iter().find(|check| check.name == rest) else { return Ok(respond::unknown_path()) };
         return Ok(match &check.failure {
             None => respond::text(StatusCode::OK, "ok"),
             Some(why) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),

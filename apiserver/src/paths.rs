@@ -34,7 +34,7 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         "quorate" if path == join::STATUS_PATH => join::status(call),
         "quorate" if path == join::JOIN_PATH => join::join(call).await,
         "quorate" if path == join::MEMBERS_PATH => join::members(call),
-        _ => Err(Status::unknown_resource()),
+        _ => Ok(respond::unknown_path()),
     }
 }
 

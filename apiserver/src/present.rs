@@ -88,7 +88,7 @@ impl Presenter {
         out.extend(b"{\"cells\":");
         push_json(out, &cells);
         match self.include {
-            table::Include::None => {}
+            table::Include::None => out.extend(b",\"object\":null"),
             table::Include::Metadata => {
                 out.extend(b",\"object\":");
                 write_partial(stored, version, out);

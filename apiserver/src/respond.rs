@@ -28,6 +28,11 @@ pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
+/// For a path that is no part of the API, where upstream's answer is no `Status`.
+pub fn unknown_path() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 /// Any refusal, and the success without an object. A success without a code of its own is sent as 200.
 pub fn status(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::OK);

@@ -22,7 +22,7 @@ use quorate_api::status::Status;
 use crate::body::Body;
 use crate::call::Call;
 use crate::registry::Row;
-use crate::{paths, review, subresource};
+use crate::{paths, respond, review, subresource};
 
 /// Hands an authorized request to its verb.
 pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> {
@@ -30,8 +30,11 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Status> 
         return paths::handle(call).await;
     }
     let api_version = call.info.group_version();
-    let row = call.server.registry().row(&api_version, &call.info.resource).map(Arc::clone);
-    let row = row.ok_or_else(Status::unknown_resource)?;
+    let registry = call.server.registry();
+    let Some(row) = registry.row(&api_version, &call.info.resource).map(Arc::clone) else {
+        let is_group_served = registry.rows().iter().any(|row| row.resource.group == call.info.group);
+        return if is_group_served { Err(Status::unknown_resource()) } else { Ok(respond::unknown_path()) };
+    };
     if let Some(warning) = row.deprecation() {
         call.warnings.add(warning);
     }

@@ -107,7 +107,7 @@ impl Framer {
     ) -> Result<(), Status> {
         let annotations =
             if initial_end { format!(",\"annotations\":{{\"{INITIAL_EVENTS_END}\":\"true\"}}") } else { String::new() };
-        let metadata = format!("{{\"resourceVersion\":\"{revision}\",\"creationTimestamp\":null{annotations}}}");
+        let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotations}}}");
         self.frame("BOOKMARK", out, |framer, out| {
             match framer.presenter.output.form {
                 Form::Object => {

@@ -36,7 +36,7 @@ fn resource(row: &Row) -> Value {
     let resource = &row.resource;
     let mut value = json!({
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": row.version, "kind": resource.kind},
+        "responseKind": response_kind(row, &resource.kind, &resource.group, &row.version),
         "scope": if resource.namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": verbs(&resource.verbs),
@@ -54,7 +54,14 @@ fn subresource(row: &Row, part: &Subresource) -> Value {
     let version = if part.kind.version.is_empty() { &row.version } else { &part.kind.version };
     json!({
         "subresource": part.name,
-        "responseKind": {"group": part.kind.group, "version": version, "kind": part.kind.kind},
+        "responseKind": response_kind(row, &part.kind.kind, &part.kind.group, version),
         "verbs": verbs(&part.verbs),
     })
+}
+
+/// Group and version stand there only where they are not those of the list; readers fill them in.
+fn response_kind(row: &Row, kind: &str, group: &str, version: &str) -> Value {
+    let is_own = (group, version) == (row.resource.group.as_str(), row.version.as_str());
+    let (group, version) = if is_own { ("", "") } else { (group, version) };
+    json!({"group": group, "version": version, "kind": kind})
 }

@@ -30,6 +30,8 @@ pub(super) async fn answer(authenticator: &Authenticator, review: &Object) -> Re
         Err(error @ (AuthenticateError::Store(_) | AuthenticateError::Token(TokenError::Unavailable(_)))) => {
             Err(error.status())
         }
+        // Nobody knows it: there is no more to tell.
+        Err(AuthenticateError::Unknown) => Ok(json!({"error": "invalid bearer token", "user": {}})),
         Err(error) => Ok(json!({"error": format!("[invalid bearer token, {error}]"), "user": {}})),
     }
 }

@@ -250,8 +250,9 @@ impl Stored {
         let damaged = |detail: String| StoredError::Damaged { key: printable(&self.key), detail };
         let value: Value = serde_json::from_slice(&self.body).map_err(|error| damaged(error.to_string()))?;
         let mut object = Object::from_value(value).map_err(|error| damaged(error.to_string()))?;
-        let version = self.revision.to_string();
-        object.set_resource_version(Some(version.as_str()).filter(|_| self.revision > Revision(0)));
+        if self.revision != Revision(0) {
+            object.set_resource_version(Some(&self.revision.to_string()));
+        }
         Ok(object)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use quorate_api::name::GroupResource;
 use quorate_api::object::Object;
 use quorate_api::status::Status;
 use quorate_api::time::Time;
@@ -123,7 +124,9 @@ impl Writer<'_> {
 
     fn check_preconditions(&self, preconditions: Option<&Preconditions>, old: &Object) -> Result<(), Status> {
         let Some(preconditions) = preconditions else { return Ok(()) };
-        let refuse = |why: String| Err(Status::conflict(&self.row.group_resource, self.name, why));
+        // Upstream names the kind here, where all other conflicts name the resource.
+        let kind = GroupResource::new(&self.row.resource.group, &self.row.resource.kind);
+        let refuse = |why: String| Err(Status::conflict(&kind, self.name, why));
         let uid = old.uid().unwrap_or_default();
         if let Some(wanted) = preconditions.uid.as_deref().filter(|wanted| *wanted != uid) {
             return refuse(format!(

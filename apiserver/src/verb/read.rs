@@ -34,7 +34,7 @@ pub(crate) fn version(text: &str, path: &str) -> Result<Option<Revision>, Status
     }
     let bad = |why: &str| {
         let error = FieldError::invalid(&FieldPath::new(path), text, why);
-        Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", &[error])
+        Status::bad_request(format!("invalid resource version: {error}"))
     };
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(bad(&format!("strconv.ParseUint: parsing {text:?}: invalid syntax")));

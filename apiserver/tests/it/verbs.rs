@@ -28,7 +28,6 @@ async fn refusals_are_statuses() {
     note("invalid name", world.post(CONFIG_MAPS, &config_map("Not a name")).await);
     note("no such namespace", world.post("/api/v1/namespaces/nowhere/configmaps", &config_map("x")).await);
     note("unknown resource", world.get("/api/v1/namespaces/a/wonders").await);
-    note("unknown path", world.get("/nothing/here").await);
     note("wrong kind", world.post(CONFIG_MAPS, &json!({"apiVersion": "v1", "kind": "Secret"})).await);
     note("wrong version", world.post(CONFIG_MAPS, &json!({"apiVersion": "apps/v1", "kind": "ConfigMap"})).await);
     let mut elsewhere = config_map("x");
@@ -45,10 +44,29 @@ async fn refusals_are_statuses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_over_the_limit_is_413() {
+async fn a_path_outside_the_api_is_answered_by_a_text() {
+    let world = World::new().await;
+    for path in ["/nothing/here", "/apis/example.com", "/apis/example.com/v1/things", "/readyz/none"] {
+        let answer = world.get(path).await.expect(404);
+        assert_eq!(answer.body.as_ref(), b"404 page not found\n", "{path}");
+        assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8", "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_over_the_limit_is_413_and_read_to_its_end() {
     let world = World::new().await;
     let answer = world.config_map("big", &json!({"k": "x".repeat(3 << 20)})).await.expect(413);
     assert_eq!(answer.field("/reason"), "RequestEntityTooLarge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_has_no_revision() {
+    let world = World::new().await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dry"}});
+    let dry = world.post(&format!("{CONFIG_MAPS}?dryRun=All"), &map).await.expect(201);
+    assert_eq!(dry.field("/metadata/resourceVersion"), Value::Null);
+    assert!(dry.field("/metadata/uid").is_string());
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,22 +89,25 @@ fn create(kubectl: &Kubectl, directory: &Path) -> Result<()> {
     shows(kubectl, &["get", "cm", "cm", "-o", "yaml"], &["apiVersion: v1\n", "kind: ConfigMap\n", "  a: b\n"])?;
     shows(kubectl, &["get", "cm"], &["NAME", "DATA", "AGE", "cm "])?;
     shows(kubectl, &["get", "cm", "-A", "--show-labels"], &["NAMESPACE", "LABELS", "kube-root-ca.crt"])?;
-    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "verbs"}});
-    let (x, y) = (
-        write(directory, "x.json", &object("ConfigMap", "x"))?,
-        write(directory, "y.json", &object("ServiceAccount", "y"))?,
-    );
+    let object = |kind: &str, name: &str, namespace: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}});
+    let items = json!([object("ConfigMap", "x", "verbs"), object("ServiceAccount", "y", "verbs")]);
+    let file = write(directory, "list.json", &json!({"apiVersion": "v1", "kind": "List", "items": items}))?;
     prints(
         kubectl,
-        &["create", "-f", &x, "-f", &y, "--dry-run=server"],
+        &["create", "-f", &file, "--dry-run=server"],
         "configmap/x created (server dry run)\nserviceaccount/y created (server dry run)\n",
     )?;
-    prints(kubectl, &["create", "-f", &x, "-f", &y], "configmap/x created\nserviceaccount/y created\n")?;
+    prints(kubectl, &["create", "-f", &file], "configmap/x created\nserviceaccount/y created\n")?;
     prints(
         kubectl,
-        &["delete", "-f", &x, "-f", &y],
+        &["delete", "-f", &file],
         "configmap \"x\" deleted from verbs namespace\nserviceaccount \"y\" deleted from verbs namespace\n",
     )?;
+    let mut wrong = object("ConfigMap", "x", "verbs");
+    wrong["dta"] = json!({"k": "v"});
+    let file = write(directory, "wrong.json", &json!({"apiVersion": "v1", "kind": "List", "items": [wrong]}))?;
+    let (code, _, error) = kubectl.try_run(&["create", "-f", &file])?;
+    ensure!(code == Some(1) && error.contains("unknown field \"dta\" in io.k8s.api.core.v1.ConfigMap"), "{error}");
     prints(
         kubectl,
         &["delete", "secret,cm", "s", "cm", "--ignore-not-found"],

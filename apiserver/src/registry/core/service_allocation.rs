@@ -178,7 +178,7 @@ impl Allocation<'_> {
         }
         let all = at.field("clusterIPs");
         for ip in all.items() {
-            self.requested_ip(&ip, all.value().cloned().unwrap_or_default()).await?;
+            self.requested_ip(ip.text(), &all).await?;
         }
         if !all.is_empty() {
             return Ok(());
@@ -190,27 +190,20 @@ impl Allocation<'_> {
         Ok(())
     }
 
-    async fn requested_ip(&mut self, at: &At<'_>, all: Value) -> Result<(), Status> {
-        let ip = at.text();
+    async fn requested_ip(&mut self, ip: &str, all: &At<'_>) -> Result<(), Status> {
         if self.before.ips.contains(ip) {
             return Ok(());
         }
-        let mut refuse = |why: String| {
-            let detail = format!("failed to allocate IP {ip}: {why}");
-            self.errors.push(FieldError::invalid(at.path(), all.clone(), detail));
-        };
-        let network = self.network;
-        if !network.has(ip) {
-            refuse(format!(
-                "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
-                network.0.trunc()
-            ));
+        let why = if !self.network.has(ip) {
+            "the provided network does not match the current range"
+        } else if let Request::Held = self.request_by_number(ip_key(ip)).await? {
+            "provided IP is already allocated"
+        } else {
             return Ok(());
-        }
-        if let Request::Held = self.request_by_number(ip_key(ip)).await? {
-            let detail = format!("failed to allocate IP {ip}: provided IP is already allocated");
-            self.errors.push(FieldError::invalid(at.path(), all, detail));
-        }
+        };
+        let value = all.value().cloned().unwrap_or_default();
+        let detail = format!("failed to allocate IP {ip}: {why}");
+        self.errors.push(FieldError::invalid(all.path(), value, detail));
         Ok(())
     }
 
