@@ -15,6 +15,7 @@ use crate::limits;
 use crate::machine::StateMachine;
 use crate::metrics::Metrics;
 use crate::model::{Outcome, Transaction};
+use crate::peer::link::Failure;
 use crate::peer::{convert, proto};
 use crate::propose::{Proposer, Refused};
 
@@ -90,7 +91,10 @@ impl Committer {
             };
             match attempt {
                 Attempt::Done { index, outcome } => {
-                    self.wait_until_visible(index, deadline).await;
+                    // An answer promises that the caller reads its own write here.
+                    if !self.is_visible(index, deadline).await {
+                        return Err(CommitError::FateUnknown(self.deadline));
+                    }
                     return Ok(outcome);
                 }
                 // This member was so far behind that even the first copy looked old; it was not applied.
@@ -130,9 +134,14 @@ impl Committer {
             sequence: submission.id.sequence,
             known: submission.known,
             transaction: submission.transaction.clone(),
+            cluster_tag: self.leader.cluster_tag(),
         };
         let left = deadline.saturating_duration_since(self.clock.now());
-        let Ok(answer) = link.commit(request, left).await else { return Attempt::Refused(Refused::Lost) };
+        let answer = match link.commit(request, left).await {
+            Ok(answer) => answer,
+            Err(Failure::NotConnected(_) | Failure::Untrusted(_)) => return Attempt::Refused(Refused::NotLeader),
+            Err(_may_have_arrived) => return Attempt::Refused(Refused::Lost),
+        };
         match convert::read_outcome(answer.result) {
             Ok(Ok(outcome)) => Attempt::Done { index: answer.index, outcome },
             Ok(Err(proto::Refusal::NotLeader)) => Attempt::Refused(Refused::NotLeader),
@@ -144,15 +153,17 @@ impl Committer {
     }
 
     /// The caller reads its own write here, also when another member leads.
-    async fn wait_until_visible(&self, index: u64, deadline: Instant) {
+    async fn is_visible(&self, index: u64, deadline: Instant) -> bool {
         if self.machine.applied_index() >= index {
-            return;
+            return true;
         }
         let mut applied = self.machine.subscribe_applied();
         let left = deadline.saturating_duration_since(self.clock.now());
         let visible = self.clock.timeout(left, applied.wait_for(|applied| *applied >= index)).await;
         if !matches!(visible, Ok(Ok(_))) {
             tracing::warn!(index, "a committed transaction is not applied here yet");
+            return false;
         }
+        true
     }
 }

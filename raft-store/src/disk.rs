@@ -105,7 +105,7 @@ pub(crate) trait StateDisk: Send + Sync + 'static {
     /// Read one key at the head without waiting for a disk; `None` if that cannot be done.
     fn get_cached(&self, family: Family, key: &[u8]) -> Option<Result<Option<Bytes>, DiskError>>;
     /// Apply a batch atomically; durable only after [`StateDisk::flush`].
-    fn write(&self, batch: Batch) -> Result<(), DiskError>;
+    fn write(&self, batch: &Batch) -> Result<(), DiskError>;
     /// Make all that was written so far durable, all families at one point.
     fn flush(&self) -> Result<(), DiskError>;
     /// A picture of the whole state that can be sent to another member.
@@ -125,14 +125,27 @@ pub(crate) enum Checkpoint {
 }
 
 #[derive(Debug)]
-pub(crate) struct CheckpointDirectory(pub(crate) std::path::PathBuf);
+pub(crate) struct CheckpointDirectory {
+    pub(crate) path: std::path::PathBuf,
+    /// It has become the state.
+    pub(crate) kept: std::sync::atomic::AtomicBool,
+}
+
+impl CheckpointDirectory {
+    pub(crate) fn new(path: std::path::PathBuf) -> Self {
+        Self { path, kept: false.into() }
+    }
+}
 
 impl Drop for CheckpointDirectory {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0)
+        if *self.kept.get_mut() {
+            return;
+        }
+        if let Err(error) = std::fs::remove_dir_all(&self.path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.0.display(), %error, "cannot remove a checkpoint");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a checkpoint");
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::envelope;
 use crate::metrics::Metrics;
 use crate::model::{Event, Revision};
 use crate::mvcc::{self, SCALARS_KEY};
+use crate::room::Room;
 use crate::watch::Hub;
 
 /// Owned by the one applier.
@@ -23,6 +24,7 @@ pub(crate) struct Engine {
     /// The scalars as of the last batch, for those who must not wait for an apply.
     scalars: tokio::sync::watch::Sender<Scalars>,
     metrics: Arc<Metrics>,
+    room: Arc<Room>,
 }
 
 /// One entry to apply: its index, and its body if it is not one of raft's own.
@@ -41,9 +43,15 @@ pub(crate) fn load(disk: &dyn StateDisk) -> Result<Machine, DiskError> {
 }
 
 impl Engine {
-    pub(crate) fn new(disk: Arc<dyn StateDisk>, machine: Machine, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        disk: Arc<dyn StateDisk>,
+        machine: Machine,
+        hub: Arc<Hub>,
+        metrics: Arc<Metrics>,
+        room: Arc<Room>,
+    ) -> Self {
         let scalars = tokio::sync::watch::Sender::new(machine.scalars.clone());
-        Self { disk, machine, hub, scalars, metrics }
+        Self { disk, machine, hub, scalars, metrics, room }
     }
 
     /// Apply entries in order as one write, with `extra` in the same write; then publish their events.
@@ -62,7 +70,8 @@ impl Engine {
         for (changes, extra) in batch.changes.iter_mut().zip(extra.changes) {
             changes.extend(extra);
         }
-        self.disk.write(batch)?;
+        // The entries are in the log: a full disk is waited out.
+        self.room.wait(|| self.disk.write(&batch))?;
         self.hub.publish(events, Revision(self.machine.scalars.revision));
         self.publish_scalars();
         self.metrics.applied_entries.inc_by(count);

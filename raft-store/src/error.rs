@@ -1,6 +1,6 @@
 //! The store's errors, one enum for each thing that a caller does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::disk::DiskError;
@@ -17,13 +17,18 @@ pub enum OpenError {
     )]
     NewerFormat { path: PathBuf, found: u32, supported: u32 },
     #[error(
+        "data directory {path} belongs to a cluster at feature level {found}, this version knows levels up to {supported}; \
+         start it with a newer version of quorate"
+    )]
+    NewerLevel { path: PathBuf, found: u32, supported: u32 },
+    #[error(
         "data directory {path} belongs to member {found}, but this member is named {name}; \
          start it with --name {found}, or with another --data-dir"
     )]
     OtherMember { path: PathBuf, found: String, name: String },
     #[error(
         "data directory {path} belongs to cluster {found}, but member {peer} is of cluster {theirs}; \
-         point --data-dir to this cluster's directory, or use an empty one to join"
+         point --data-dir to the directory that this member has of that cluster"
     )]
     OtherCluster { path: PathBuf, found: String, peer: String, theirs: String },
     #[error(
@@ -31,20 +36,53 @@ pub enum OpenError {
     )]
     MembersDisagree { peer: String, difference: String },
     #[error(
-        "member {name} has an empty data directory, but its cluster already has data of it; \
-         restore its directory {path}"
+        "data directory {path} lists other members on record than --initial-members: {difference}; \
+         start this member with the list that its cluster was made with"
     )]
-    Wiped { name: String, path: PathBuf },
+    MembersOnRecord { path: PathBuf, difference: String },
+    #[error(
+        "data directory {path} is not the one that member {peer} knows member {name} by: taking part with an empty one \
+         could lose writes that {name} has acknowledged; mount or move back the directory it had, the others go on \
+         without it (a cluster that holds nothing yet may be made anew: empty the directories of all members)"
+    )]
+    Wiped { name: String, path: PathBuf, peer: String },
+    #[error(
+        "this member and member {peer} at {address} do not accept each other's certificates ({detail}); \
+         issue both from the same peer authority: give all members a copy of the same --pki-dir"
+    )]
+    Untrusted { peer: String, address: String, detail: String },
     #[error("configuration: {0}")]
     Config(String),
-    #[error("cannot listen on {address} for the other members; free the port or set another one")]
+    #[error(
+        "cannot listen on {address} for the other members; is another member running? End it, or set another \
+         --listen-peer (and --initial-members accordingly, on all members)"
+    )]
     Listen { address: String, source: std::io::Error },
     #[error("member certificates: {0}")]
     Tls(String),
-    #[error("data directory {path}")]
+    #[error("data directory {path} cannot be used")]
     Disk { path: PathBuf, source: DiskError },
+    #[error("no space left for data directory {path} ({detail}); free some, then start this member again")]
+    Full { path: PathBuf, detail: String },
+    #[error(
+        "data directory {path} is damaged ({detail}); keep it, and put a copy from before the damage in its place \
+         (where there are other members, they go on without this one meanwhile)"
+    )]
+    Damaged { path: PathBuf, detail: String },
     #[error("the store was told to stop while it opened")]
     Stopped,
+}
+
+impl OpenError {
+    /// What the disk says about `path`, with the next step.
+    pub(crate) fn of_disk(path: &Path, source: DiskError) -> Self {
+        let path = path.to_owned();
+        match source {
+            DiskError::Full(detail) => Self::Full { path, detail },
+            DiskError::Corrupt(detail) => Self::Damaged { path, detail },
+            source @ DiskError::Io(_) => Self::Disk { path, source },
+        }
+    }
 }
 
 /// Why a transaction was not acknowledged.

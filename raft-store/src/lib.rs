@@ -15,15 +15,19 @@
 //! - a watcher sees every event of its range once, in order, across leader changes and restarts (`mvcc.rs`, `group.rs`);
 //! - a reply follows durability on a quorum, visibility here and the watchers' ring, in this order (`engine::apply`);
 //! - the log is cut only up to a flushed state (`machine::build_snapshot`, `tests/it/rocks.rs`);
+//! - whoever lost its directory, or brings another cluster's, takes no part in raft (`admission`, `tests/it/strangers.rs`);
+//! - a full disk refuses writes, serves reads and is waited out (`room`, `tests/it/full_disk.rs`);
 //! - a disk and its simulated twin keep one contract (`disk::contract`).
 //!
-//! Threads: `raft` (consensus, member network, upkeep), `log-writer`, `store-apply`, `store-read-*`; none of them where
-//! the disk is simulated. A panic in the first three ends the process. Tasks belong to the scope that was given; `open`
+//! Threads: `raft` (consensus, member network, upkeep), `log-writer`, `store-apply`, `store-keep` (reads of the log, flush,
+//! checkpoints), `store-read-*`; none of them where the disk is simulated. A panic of consensus, log writer, apply, read
+//! index or watch dispatch ends the process. Tasks belong to the scope that was given; `open`
 //! starts and [`Store::close`] ends them.
 //!
 //! Bounds: [`MAX_TRANSACTION_BYTES`], [`MAX_TRANSACTION_PARTS`], [`MAX_PAGE_BYTES`]; entries in flight in `propose`,
 //! waiting reads in `read_index` and `pool`, the ring and the queues in `watch`, remembered requests in `apply::dedup`.
 
+mod admission;
 mod apply;
 mod commit;
 mod config;
@@ -52,6 +56,7 @@ mod raft;
 mod read;
 mod read_index;
 mod record;
+mod room;
 mod status;
 mod store;
 mod upkeep;

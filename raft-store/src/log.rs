@@ -192,6 +192,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
         let index = last_log_id.map_or(0, |last| last.index + 1);
         self.cache.lock().truncate(index, last_log_id);
+        self.writer.unflush(index);
         self.writer.run(vec![LogOp::RemoveFrom { index }]).await
     }
 

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, RaftSnapshotBuilder};
 use parking_lot::Mutex;
+use quorate_env::Clock;
 
 use crate::disk::{Batch, Checkpoint, DiskError, Family, StateDisk};
 use crate::engine::{Engine, Pending};
@@ -15,6 +16,7 @@ use crate::envelope;
 use crate::fatal;
 use crate::pool::Pool;
 use crate::raft::{LogId, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::room::Room;
 
 /// One write of the state covers at most so many entries.
 const APPLY_ENTRIES: usize = 1024;
@@ -44,10 +46,16 @@ struct Shared {
     /// The last checkpoint made, until the next flush.
     kept: Mutex<Option<(SnapshotMeta, Checkpoint)>>,
     started: AtomicBool,
+    room: Arc<Room>,
+    clock: Clock,
 }
 
 fn closing<T>(_closed: T) -> io::Error {
     io::Error::other("the store is closing")
+}
+
+fn closed() -> DiskError {
+    DiskError::Io("the store is closing".to_owned())
 }
 
 pub(crate) fn load_applied(disk: &dyn StateDisk) -> Result<Applied, DiskError> {
@@ -63,7 +71,13 @@ pub(crate) fn load_applied(disk: &dyn StateDisk) -> Result<Applied, DiskError> {
 }
 
 impl StateMachine {
-    pub(crate) fn open(disk: Arc<dyn StateDisk>, engine: Engine, applier: Pool, pool: Pool) -> Result<Self, DiskError> {
+    pub(crate) fn open(
+        disk: Arc<dyn StateDisk>,
+        engine: Engine,
+        (applier, pool): (Pool, Pool),
+        room: Arc<Room>,
+        clock: Clock,
+    ) -> Result<Self, DiskError> {
         let applied = load_applied(&*disk)?;
         let index = applied.log_id.map_or(0, |log_id| log_id.index);
         Ok(Self(Arc::new(Shared {
@@ -76,6 +90,8 @@ impl StateMachine {
             pool,
             kept: Mutex::new(None),
             started: AtomicBool::new(false),
+            room,
+            clock,
         })))
     }
 
@@ -93,11 +109,14 @@ impl StateMachine {
         self.0.scalars.clone()
     }
 
-    /// Make the state durable; returns what it then holds at least.
+    /// Make the state durable, once there is room; returns what it then holds at least.
     pub(crate) async fn flush(&self) -> io::Result<SnapshotMeta> {
         let meta = self.0.meta();
-        let disk = Arc::clone(&self.0.disk);
-        self.0.pool.run(move || disk.flush()).await.map_err(closing)?.map_err(io::Error::other)?;
+        let flush = || {
+            let (disk, pool) = (Arc::clone(&self.0.disk), self.0.pool.clone());
+            async move { pool.run(move || disk.flush()).await.unwrap_or_else(|_closed| Err(closed())) }.boxed()
+        };
+        self.0.room.wait_async(&self.0.clock, flush).await.map_err(io::Error::other)?;
         self.0.kept.lock().take();
         Ok(meta)
     }
@@ -117,7 +136,7 @@ impl Shared {
     }
 
     /// Apply entries and answer those who wait for them.
-    fn apply(&self, items: Vec<Item>) {
+    fn apply(&self, items: Vec<Item>) -> Result<(), DiskError> {
         let _guard = fatal::AbortOnPanic("apply");
         let mut applied = self.applied.lock().clone();
         let mut pending = Vec::with_capacity(items.len());
@@ -140,6 +159,8 @@ impl Shared {
         let index = applied.log_id.map_or(0, |log_id| log_id.index);
         let replies = match self.engine.lock().apply(pending, extra) {
             Ok(replies) => replies,
+            // They are in the log, and the next start applies them.
+            Err(error @ DiskError::Full(_)) if self.room.is_closing() => return Err(error),
             Err(error) => fatal::abort("the state cannot be written", &error),
         };
         *self.applied.lock() = applied;
@@ -149,6 +170,7 @@ impl Shared {
                 responder.send(reply);
             }
         }
+        Ok(())
     }
 
     fn checkpoint(&self) -> Result<(SnapshotMeta, Checkpoint), DiskError> {
@@ -166,7 +188,7 @@ impl Shared {
 
     fn install(&self, meta: SnapshotMeta, checkpoint: &Checkpoint) -> Result<(), DiskError> {
         let _guard = fatal::AbortOnPanic("install a checkpoint");
-        self.disk.install(checkpoint)?;
+        self.room.wait(|| self.disk.install(checkpoint))?;
         self.engine.lock().reload()?;
         let index = meta.last_log_id.map_or(0, |log_id| log_id.index);
         *self.applied.lock() = Applied { log_id: meta.last_log_id, membership: meta.last_membership };
@@ -209,7 +231,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
                 return Ok(());
             }
             let shared = Arc::clone(&self.0);
-            self.0.applier.run(move || shared.apply(items)).await.map_err(closing)?;
+            let applied = self.0.applier.run(move || shared.apply(items)).await;
+            applied.map_err(closing)?.map_err(io::Error::other)?;
         }
     }
 
@@ -228,9 +251,13 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         if !self.0.started.load(Ordering::Acquire) || self.0.meta().last_log_id.is_none() {
             return Ok(None);
         }
-        let shared = Arc::clone(&self.0);
-        let made = self.0.applier.run(move || shared.checkpoint()).await;
-        let (meta, snapshot) = made.map_err(closing)?.map_err(io::Error::other)?;
+        let make = || {
+            let (shared, applier) = (Arc::clone(&self.0), self.0.applier.clone());
+            async move { applier.run(move || shared.checkpoint()).await.unwrap_or_else(|_closed| Err(closed())) }
+                .boxed()
+        };
+        let made = self.0.room.wait_async(&self.0.clock, make).await;
+        let (meta, snapshot) = made.map_err(io::Error::other)?;
         Ok(Some(Snapshot { meta, snapshot }))
     }
 }

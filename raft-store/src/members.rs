@@ -79,7 +79,7 @@ impl Members {
 /// What must not differ between two members, judged when they meet.
 pub(crate) fn judge(own: &proto::Member, meeting: &proto::Meeting, path: &std::path::Path) -> Result<(), OpenError> {
     let Some(theirs) = &meeting.member else { return Ok(()) };
-    if let Some(difference) = difference(&own.initial_members, &theirs.initial_members) {
+    if let Some(difference) = differ(own, theirs) {
         return Err(OpenError::MembersDisagree { peer: theirs.name.clone(), difference });
     }
     if !own.cluster_id.is_empty() && !theirs.cluster_id.is_empty() && own.cluster_id != theirs.cluster_id {
@@ -91,9 +91,31 @@ pub(crate) fn judge(own: &proto::Member, meeting: &proto::Meeting, path: &std::p
         });
     }
     if meeting.incarnation != 0 && meeting.incarnation != own.incarnation {
-        return Err(OpenError::Wiped { name: own.name.clone(), path: path.to_owned() });
+        let (name, path, peer) = (own.name.clone(), path.to_owned(), theirs.name.clone());
+        return Err(OpenError::Wiped { name, path, peer });
     }
     Ok(())
+}
+
+/// Two members' first difference about who the members are, in words of the first.
+pub(crate) fn differ(own: &proto::Member, theirs: &proto::Member) -> Option<String> {
+    difference(&own.initial_members, &theirs.initial_members)
+}
+
+/// The first difference between the configured list and the names that the group has on record.
+pub(crate) fn differs_from_record(list: &BTreeMap<String, String>, on_record: &[String]) -> Option<String> {
+    let added = list.keys().find(|name| !on_record.contains(name)).map(|name| format!("{name} is not on record"));
+    let removed = || on_record.iter().find(|name| !list.contains_key(*name));
+    added.or_else(|| removed().map(|name| format!("{name} is on record but not listed")))
+}
+
+/// Whether who introduces itself is the member that it says it is, of this cluster. One that was told another list is
+/// noted before the group is born, so that both sides say so.
+pub(crate) fn judge_caller(own: &proto::Member, caller: &proto::Member, on_record: u64) -> bool {
+    let is_listed = own.initial_members.contains_key(&caller.name) && caller.name != own.name;
+    let same_cluster = own.cluster_id.is_empty() || caller.cluster_id.is_empty() || own.cluster_id == caller.cluster_id;
+    let same_directory = on_record == 0 || on_record == caller.incarnation;
+    is_listed && same_cluster && same_directory && (!own.formed || differ(own, caller).is_none())
 }
 
 type Addresses = std::collections::HashMap<String, String>;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use openraft::SnapshotPolicy;
 use quorate_env::{Clock, Env, Scope};
 
+use crate::admission::Admission;
 use crate::commit::Committer;
 use crate::config::{Config, Disk, Network};
 use crate::directory::{self, Identity, Lock};
@@ -36,6 +36,7 @@ use crate::propose::Proposer;
 use crate::raft::Raft;
 use crate::read::Reader;
 use crate::read_index::ReadIndexer;
+use crate::room::Room;
 use crate::upkeep::readiness::Readiness;
 use crate::upkeep::{self, meeting::Meeting};
 use crate::watch::Hub;
@@ -66,10 +67,12 @@ pub(crate) struct Parts {
     pub(crate) reader: Reader,
     pub(crate) hub: Arc<Hub>,
     pub(crate) members: Arc<Members>,
+    admission: Arc<Admission>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) metrics: Arc<Metrics>,
+    room: Arc<Room>,
     lane: Lane,
-    pools: [Pool; 2],
+    pools: [Pool; 3],
     writer: Writer,
     _lock: Option<Arc<Lock>>,
 }
@@ -80,13 +83,14 @@ struct Disks {
     log: Arc<dyn LogDisk>,
     lock: Option<Arc<Lock>>,
     pool: Pool,
+    keeper: Pool,
     applier: Pool,
     lane: Lane,
     simulated: bool,
 }
 
 fn disk_error(path: &Path) -> impl Fn(DiskError) -> OpenError + '_ {
-    |source| OpenError::Disk { path: path.to_owned(), source }
+    |source| OpenError::of_disk(path, source)
 }
 
 fn thread_error(path: &Path) -> impl Fn(std::io::Error) -> OpenError + '_ {
@@ -101,6 +105,7 @@ impl Disks {
                 log: disk.log.clone(),
                 lock: None,
                 pool: Pool::inline(),
+                keeper: Pool::inline(),
                 applier: Pool::inline(),
                 lane: Lane::current(),
                 simulated: true,
@@ -108,13 +113,19 @@ impl Disks {
         }
         let path = &config.data_dir;
         let pool = Pool::threads("store-read", READ_THREADS).map_err(thread_error(path))?;
+        let keeper = Pool::threads("store-keep", 1).map_err(thread_error(path))?;
         let applier = Pool::threads("store-apply", 1).map_err(thread_error(path))?;
         let lane = Lane::thread().map_err(thread_error(path))?;
         let root = path.clone();
         let opened = pool.run(move || {
             let lock = directory::lock(&root)?;
-            let log = RocksLog::open(&root.join("raft")).map_err(disk_error(&root))?;
-            let state = RocksState::open(&root.join("state")).map_err(disk_error(&root))?;
+            // Only together are they made anew: where one of them is missing, what it held is lost.
+            let disk = disk_error(&root);
+            let has_state = RocksState::exists(&root.join("state")).map_err(&disk)?;
+            let log = RocksLog::open(&root.join("raft"), !has_state).map_err(&disk)?;
+            let is_new = !directory::is_identified(&log).map_err(&disk)?;
+            let state = RocksState::open(&root.join("state"), is_new).map_err(&disk)?;
+            directory::sync(&root).map_err(&disk)?;
             Ok((lock, log, state))
         });
         let (lock, log, state) = opened.await.map_err(|_closed| OpenError::Stopped)??;
@@ -123,6 +134,7 @@ impl Disks {
             log: Arc::new(log),
             lock: Some(Arc::new(lock)),
             pool,
+            keeper,
             applier,
             lane,
             simulated: false,
@@ -139,17 +151,24 @@ pub(crate) async fn open(config: Config, env: Env, scope: Scope) -> Result<Parts
         (Network::Grpc, None) | (Network::Simulated(_), _) => None,
     };
     let disks = Disks::open(&config).await?;
-    let lane = disks.lane.clone();
-    let listening = match listening {
+    let (lane, pools) = (disks.lane.clone(), [disks.pool.clone(), disks.keeper.clone(), disks.applier.clone()]);
+    let opening = Opening { config, env, scope: scope.clone(), disks };
+    let opened = match listening {
         Some((address, tls)) => {
             let listen = lane.run(async move { server::listen(address, tls.as_ref()).await }).await;
-            Some(listen.unwrap_or(Err(OpenError::Stopped))?)
+            match listen.unwrap_or(Err(OpenError::Stopped)) {
+                Ok(listening) => opening.run(Some(listening)).await,
+                Err(error) => Err(error),
+            }
         }
-        None => None,
+        None => opening.run(None).await,
     };
-    let opened = Opening { config, env, scope: scope.clone(), disks }.run(listening).await;
     if opened.is_err() {
         scope.close(CLOSE_LIMIT).await;
+        for pool in pools {
+            pool.close();
+            pool.ended().await;
+        }
         lane.stop().await;
     }
     opened
@@ -168,20 +187,31 @@ impl Opening {
         let identity = directory::identify(&*self.disks.log, &path, &self.config.name, &self.env.random)?;
         let metrics = Metrics::new();
         let machine = engine::load(&*self.disks.state).map_err(disk_error(&path))?;
+        let (found, supported) = (machine.scalars.feature_level, crate::FEATURE_LEVEL);
+        if found > supported {
+            return Err(OpenError::NewerLevel { path, found, supported });
+        }
+        let room = Arc::new(Room::default());
         let hub = Hub::new(Revision(machine.scalars.revision), metrics.clone(), self.scope.token());
-        let engine = Engine::new(self.disks.state.clone(), machine, hub.clone(), metrics.clone());
-        let (applier, pool) = (self.disks.applier.clone(), self.disks.pool.clone());
-        let machine =
-            StateMachine::open(self.disks.state.clone(), engine, applier, pool.clone()).map_err(disk_error(&path))?;
+        let engine = Engine::new(self.disks.state.clone(), machine, hub.clone(), metrics.clone(), room.clone());
+        let (applier, keeper) = (self.disks.applier.clone(), self.disks.keeper.clone());
+        let (state, clock) = (self.disks.state.clone(), self.env.clock.clone());
+        let machine = StateMachine::open(state, engine, (applier, keeper.clone()), room.clone(), clock);
+        let machine = machine.map_err(disk_error(&path))?;
         let writer = self.start_writer(&metrics)?;
-        let log = LogStore::open(self.disks.log.clone(), writer.clone(), pool.clone()).map_err(disk_error(&path))?;
-        let reader = Reader::new(self.disks.state.clone(), pool);
-        let raft = self.start_raft(log, machine.clone()).await?;
+        let admission = Admission::load(&*self.disks.log, writer.clone()).map_err(disk_error(&path))?;
+        let log = LogStore::open(self.disks.log.clone(), writer.clone(), keeper).map_err(disk_error(&path))?;
+        let reader = Reader::new(self.disks.state.clone(), self.disks.pool.clone());
+        let raft = self.start_raft(log, machine.clone(), &admission).await?;
         machine.started();
-        let members = Members::new(self.introduction(&identity, &machine), reader.clone(), self.env.clock.clone());
-        let parts = self.assemble(Assembled { raft, machine, hub, reader, members, metrics, writer });
+        let members =
+            Members::new(self.introduction(&identity, &machine, &admission), reader.clone(), self.env.clock.clone());
+        let parts = self.assemble(Assembled { raft, machine, hub, reader, members, admission, metrics, room, writer });
         parts.start(listening, &self.disks);
-        parts.form(&self).await?;
+        if let Err(error) = parts.form(&self).await {
+            parts.close(false).await;
+            return Err(error);
+        }
         parts.keep_up(&self);
         Ok(parts)
     }
@@ -229,7 +259,12 @@ impl Opening {
         others.map(|(name, address)| (name, links.to(&address))).collect()
     }
 
-    async fn start_raft(&self, log: LogStore, machine: StateMachine) -> Result<Raft, OpenError> {
+    async fn start_raft(
+        &self,
+        log: LogStore,
+        machine: StateMachine,
+        admission: &Arc<Admission>,
+    ) -> Result<Raft, OpenError> {
         let timers = &self.config.timers;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let config = openraft::Config {
@@ -253,7 +288,8 @@ impl Opening {
             own_id: id,
             links: self.links(),
             addresses: Arc::new(self.config.members()),
-            pool: self.disks.pool.clone(),
+            pool: self.disks.keeper.clone(),
+            admission: admission.clone(),
         };
         let started = self.disks.lane.run(Raft::new(id, Arc::new(config), connector, log, machine)).await;
         match started {
@@ -266,9 +302,10 @@ impl Opening {
         }
     }
 
-    fn introduction(&self, identity: &Identity, machine: &StateMachine) -> proto::Member {
+    fn introduction(&self, identity: &Identity, machine: &StateMachine, admission: &Admission) -> proto::Member {
         let config = &self.config;
-        let cluster = machine.subscribe_scalars().borrow().cluster;
+        // A state that was not flushed before a kill knows less than the log.
+        let cluster = machine.subscribe_scalars().borrow().cluster.or(admission.cluster());
         proto::Member {
             id: member_id(&config.name),
             name: config.name.clone(),
@@ -280,22 +317,23 @@ impl Opening {
             formed: false,
             cluster_id: cluster.map(upkeep::meeting::cluster_id).unwrap_or_default(),
             incarnation: identity.incarnation,
+            joining: false,
+            disk_full: false,
         }
     }
 
     fn assemble(&self, made: Assembled) -> Parts {
-        let Assembled { raft, machine, hub, reader, members, metrics, writer } = made;
+        let Assembled { raft, machine, hub, reader, members, admission, metrics, room, writer } = made;
         let clock = self.env.clock.clone();
-        let disk_full = Arc::new(AtomicBool::new(false));
-        let proposer = Proposer::new(raft.clone(), writer.clone(), disk_full.clone(), clock.clone());
+        let proposer = Proposer::new(raft.clone(), writer.clone(), room.clone(), clock.clone());
         let addresses = Arc::new(self.config.members());
-        let leader = LeaderLink::new(raft.clone(), self.links(), addresses, clock.clone());
+        let leader = LeaderLink::new(raft.clone(), self.links(), addresses, admission.clone(), clock.clone());
         let deadline = self.config.timers.commit_deadline;
         let request = (&self.env.random, deadline);
         let committer = Committer::new(proposer.clone(), leader.clone(), machine.clone(), metrics.clone(), request);
         if !self.disks.simulated {
-            let (path, pool) = (self.config.data_dir.clone(), self.disks.pool.clone());
-            let watch = upkeep::space::watch(path, disk_full, pool, clock.clone());
+            let (path, pool) = (self.config.data_dir.clone(), self.disks.keeper.clone());
+            let watch = upkeep::space::watch(path, room.clone(), pool, clock.clone());
             self.scope.spawn_until_cancelled("disk-space", watch);
         }
         Parts {
@@ -313,9 +351,11 @@ impl Opening {
             reader,
             hub,
             members,
+            admission,
             metrics,
+            room,
             lane: self.disks.lane.clone(),
-            pools: [self.disks.pool.clone(), self.disks.applier.clone()],
+            pools: [self.disks.pool.clone(), self.disks.keeper.clone(), self.disks.applier.clone()],
             writer,
             _lock: self.disks.lock.clone(),
         }
@@ -328,7 +368,9 @@ struct Assembled {
     hub: Arc<Hub>,
     reader: Reader,
     members: Arc<Members>,
+    admission: Arc<Admission>,
     metrics: Arc<Metrics>,
+    room: Arc<Room>,
     writer: Writer,
 }
 
@@ -338,10 +380,11 @@ impl Parts {
         let service = Arc::new(PeerService {
             raft: self.raft.clone(),
             disk: disks.state.clone(),
-            pool: disks.pool.clone(),
+            pool: disks.keeper.clone(),
             proposer: self.proposer.clone(),
             read_indexer: self.read_indexer.clone(),
             members: self.members.clone(),
+            admission: self.admission.clone(),
         });
         if let Some(listening) = listening {
             let stop = self.scope.token().cancelled_owned();
@@ -350,12 +393,15 @@ impl Parts {
             network.join(&self.own_address(), service);
         }
         let (raft, leader, metrics) = (self.raft.clone(), self.leader.clone(), self.metrics.clone());
-        let follow = upkeep::leadership::follow(raft, leader, metrics, !disks.simulated);
+        let follow = upkeep::leadership::follow(raft, leader, metrics, (!disks.simulated).then(|| self.room.clone()));
         self.lane.spawn(&self.scope, "leadership", follow);
         let indexing = self.read_indexer.clone().run(self.leader.clone(), self.scope.clone());
         self.lane.spawn(&self.scope, "read-index", indexing);
         let hub = self.hub.clone();
-        self.scope.spawn("watch-dispatch", async move { hub.dispatch().await });
+        self.scope.spawn("watch-dispatch", async move {
+            let _guard = fatal::AbortOnPanic("watch dispatch");
+            hub.dispatch().await;
+        });
     }
 
     async fn form(&self, opening: &Opening) -> Result<(), OpenError> {
@@ -366,6 +412,8 @@ impl Parts {
             raft: self.raft.clone(),
             leader: self.leader.clone(),
             members: self.members.clone(),
+            admission: self.admission.clone(),
+            recorded_by: std::collections::BTreeSet::new(),
             links: opening.links_to_others(),
             clock: self.clock.clone(),
             scope: self.scope.clone(),
@@ -391,18 +439,18 @@ impl Parts {
             group_size: self.config.members().len(),
         };
         spawn("meeting", Box::pin(meeting.run()));
+        spawn("cluster", Box::pin(self.admission.clone().follow(scalars(), self.members.clone())));
         let every = self.config.checkpoint_log_bytes;
         let checkpoints = upkeep::checkpoints::run(self.raft.clone(), self.writer.clone(), every, clock.clone());
         spawn("checkpoints", Box::pin(checkpoints));
         let decide = upkeep::compaction::decide_as_leader(leader.clone(), proposer.clone(), scalars(), timers.clone());
         spawn("compaction", Box::pin(decide));
-        let (state, pool) = (opening.disks.state.clone(), opening.disks.pool.clone());
+        let (state, pool) = (opening.disks.state.clone(), opening.disks.keeper.clone());
         spawn("sweep", Box::pin(upkeep::compaction::sweep(state, pool, scalars(), clock.clone())));
         let expiry = upkeep::expiry::run_as_leader(leader.clone(), proposer, self.reader.clone(), timers.expire_every);
         spawn("expiry", Box::pin(expiry));
         let readiness = self.readiness.clone();
-        spawn("confirm", Box::pin(readiness.clone().confirm(self.read_indexer.clone(), self.machine.clone())));
-        spawn("readiness", Box::pin(readiness.follow(leader)));
+        spawn("readiness", Box::pin(readiness.run(self.read_indexer.clone(), self.machine.clone())));
         if !opening.disks.simulated && self.config.members().len() > 1 {
             let patience = timers.heartbeat * 4;
             let lateness = upkeep::lateness::run(self.raft.clone(), clock, timers.heartbeat * 2, patience);
@@ -419,6 +467,7 @@ impl Parts {
         if let Network::Simulated(network) = &self.config.network {
             network.leave(&self.own_address());
         }
+        self.room.close();
         let raft = self.raft.clone();
         let stopped = self.lane.run(async move { raft.shutdown().await }).await;
         if let Some(Err(error)) = stopped {
@@ -432,8 +481,10 @@ impl Parts {
         if !unfinished.is_empty() {
             tracing::warn!(?unfinished, "tasks that did not end");
         }
+        // What runs holds the disk, which may be opened again as soon as this returns.
         for pool in &self.pools {
             pool.close();
+            pool.ended().await;
         }
         self.lane.stop().await;
         self.writer.ended().await;

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 
 /// So many calls may wait for a thread; further callers wait for a place.
 const QUEUED_CALLS: usize = 1024;
@@ -19,6 +21,8 @@ struct Threads {
     queue: Mutex<Queue>,
     arrived: Condvar,
     places: Semaphore,
+    running: AtomicUsize,
+    ended: CancellationToken,
 }
 
 #[derive(Default)]
@@ -48,10 +52,17 @@ impl Pool {
             queue: Mutex::default(),
             arrived: Condvar::new(),
             places: Semaphore::new(QUEUED_CALLS),
+            running: AtomicUsize::new(count),
+            ended: CancellationToken::new(),
         });
         for number in 0..count {
             let threads = Arc::clone(&threads);
-            std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || threads.work())?;
+            std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
+                threads.work();
+                if threads.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    threads.ended.cancel();
+                }
+            })?;
         }
         Ok(Self(Some(threads)))
     }
@@ -85,6 +96,15 @@ impl Pool {
             queue.jobs.clear();
             drop(queue);
             threads.arrived.notify_all();
+        }
+    }
+}
+
+impl Pool {
+    /// Resolves when no call runs any more, after [`Pool::close`].
+    pub(crate) async fn ended(&self) {
+        if let Some(threads) = &self.0 {
+            threads.ended.cancelled().await;
         }
     }
 }

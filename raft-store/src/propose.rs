@@ -11,6 +11,7 @@ use crate::apply::Reply;
 use crate::entry::Submission;
 use crate::log::Writer;
 use crate::raft::{Answer, Body, Raft, Written};
+use crate::room::Room;
 
 /// So many entries may be on their way at once; further ones are refused.
 const MAX_IN_FLIGHT: usize = 16_384;
@@ -20,7 +21,7 @@ const MAX_IN_FLIGHT: usize = 16_384;
 pub(crate) struct Proposer {
     raft: Raft,
     writer: Writer,
-    disk_full: Arc<std::sync::atomic::AtomicBool>,
+    room: Arc<Room>,
     in_flight: Arc<Semaphore>,
     clock: Clock,
 }
@@ -39,8 +40,8 @@ pub(crate) enum Refused {
 }
 
 impl Proposer {
-    pub(crate) fn new(raft: Raft, writer: Writer, disk_full: Arc<std::sync::atomic::AtomicBool>, clock: Clock) -> Self {
-        Self { raft, writer, disk_full, in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)), clock }
+    pub(crate) fn new(raft: Raft, writer: Writer, room: Arc<Room>, clock: Clock) -> Self {
+        Self { raft, writer, room, in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)), clock }
     }
 
     /// Milliseconds since 1970.
@@ -50,7 +51,7 @@ impl Proposer {
 
     /// Whether writes are refused for want of space.
     pub(crate) fn is_disk_full(&self) -> bool {
-        self.writer.is_full() || self.disk_full.load(std::sync::atomic::Ordering::Acquire)
+        self.writer.is_full() || self.room.is_full()
     }
 
     /// Returns the entry's index and what applying it answered, here.

@@ -9,6 +9,7 @@ use quorate_env::{Clock, Scope};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ReadError;
+use crate::fatal;
 use crate::leader::LeaderLink;
 use crate::raft::Raft;
 
@@ -43,6 +44,7 @@ impl ReadIndexer {
 
     /// Answer waiting reads, all that wait with one round, until the scope ends.
     pub(crate) async fn run(self, leader: LeaderLink, scope: Scope) {
+        let _guard = fatal::AbortOnPanic("read index");
         let Some(mut receiver) = self.receiver.lock().take() else { return };
         let mut batch = Vec::new();
         while !scope.is_cancelled() {

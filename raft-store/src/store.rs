@@ -19,9 +19,6 @@ use crate::status::{Leadership, MemberId, MemberStatus, StoreStatus};
 use crate::upkeep::meeting::cluster_id;
 use crate::watch::Watcher;
 
-/// A hand-over of leadership that takes longer has failed.
-const TRANSFER_LIMIT: Duration = Duration::from_secs(1);
-
 /// A replicated, durable, watchable map from byte keys to byte values. Clones share it.
 #[derive(Clone)]
 pub struct Store(Arc<Parts>);
@@ -33,7 +30,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Recover what the disk has and join the quorum group. A new group needs a majority of its members to meet; the
+    /// Recover what the disk has and join the quorum group. A new group needs all of its members to meet; the
     /// call waits for them until `scope` ends.
     pub async fn open(config: Config, env: Env, scope: Scope) -> Result<Self, OpenError> {
         Ok(Self(Arc::new(open::open(config, env, scope).await?)))
@@ -42,6 +39,7 @@ impl Store {
     /// Apply a transaction once, wherever the leader is. Answered when it is durable on a quorum, applied here,
     /// visible to reads and queued for watchers.
     pub async fn commit(&self, transaction: Transaction) -> Result<Outcome, CommitError> {
+        self.expect_quorum().map_err(CommitError::Unavailable)?;
         self.0.committer.commit(&transaction).await
     }
 
@@ -127,7 +125,8 @@ impl Store {
             name: config.name.clone(),
             zone: config.zone.clone(),
             cluster_id: scalars.cluster.map(cluster_id),
-            leader: leadership.leader,
+            // A member that is cut off would name the last one for ever.
+            leader: leadership.leader.filter(|_| readiness.has_quorum()),
             term: leadership.term,
             applied_index: machine.applied_index(),
             revision: self.head(),
@@ -170,23 +169,7 @@ impl Store {
     /// Hand leadership to the member that is furthest, if this one leads and there is one. Returns whether another
     /// member leads afterwards.
     pub async fn transfer_leadership(&self) -> bool {
-        let mut changes = self.0.leader.subscribe();
-        if !changes.borrow_and_update().is_self {
-            return false;
-        }
-        let furthest = {
-            let metrics = self.0.raft.metrics();
-            let metrics = metrics.borrow_watched();
-            let progress = metrics.replication.clone().unwrap_or_default();
-            let others = progress.into_iter().filter(|(id, _)| *id != self.0.id);
-            others.max_by_key(|(_, matched)| *matched).map(|(id, _)| id)
-        };
-        let Some(to) = furthest else { return false };
-        if self.0.raft.trigger().transfer_leader(to).await.is_err() {
-            return false;
-        }
-        let moved = changes.wait_for(|now| !now.is_self && now.leader.is_some());
-        matches!(self.0.clock.timeout(TRANSFER_LIMIT, moved).await, Ok(Ok(_)))
+        self.0.leader.hand_over(&self.0.members).await
     }
 
     /// The store's metrics, to be gathered with the process's.
@@ -205,6 +188,18 @@ impl Store {
         self.0.close(false).await;
     }
 
+    /// Without a quorum nothing that needs one is waited for. The error says who is missed.
+    fn expect_quorum(&self) -> Result<(), String> {
+        if self.0.readiness.has_quorum() {
+            return Ok(());
+        }
+        let members = self.members();
+        let missed: Vec<&str> = members.iter().filter(|m| !m.alive).map(|m| m.name.as_str()).collect();
+        let (met, all) = (members.len() - missed.len(), members.len());
+        let missed = if missed.is_empty() { "no leader was elected".to_owned() } else { missed.join(", ") };
+        Err(format!("no quorum: {met} of {all} members reachable from {}; missed: {missed}", self.0.config.name))
+    }
+
     /// Wait until a read here is as fresh as asked; returns a revision that it will at least see.
     async fn confirm(&self, consistency: Consistency) -> Result<Revision, ReadError> {
         let limit = self.0.config.timers.read_deadline;
@@ -212,6 +207,7 @@ impl Store {
             Consistency::Local => {}
             Consistency::AtLeast(revision) => self.wait_for_revision(revision, limit).await?,
             Consistency::Linearizable => {
+                self.expect_quorum().map_err(ReadError::Unavailable)?;
                 let index = self.0.read_indexer.confirm(&self.0.clock, limit).await?;
                 if self.0.machine.applied_index() < index {
                     let mut applied = self.0.machine.subscribe_applied();

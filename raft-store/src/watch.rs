@@ -105,7 +105,8 @@ impl Hub {
         };
         let Some((events, through)) = step else {
             // The ring was reset or has dropped what was not yet dispatched: all read on by themselves.
-            live.index.detach_all();
+            let dispatched = live.dispatched;
+            live.index.detach_all(dispatched);
             live.dispatched = head;
             self.dispatched.store(head.0, Ordering::Release);
             return true;

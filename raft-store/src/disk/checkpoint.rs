@@ -14,7 +14,7 @@ impl Checkpoint {
             Self::Memory(files) => Ok(files.lock().keys().cloned().collect()),
             Self::Directory(directory) => {
                 let mut names = Vec::new();
-                for entry in std::fs::read_dir(&directory.0).map_err(io_error)? {
+                for entry in std::fs::read_dir(&directory.path).map_err(io_error)? {
                     let name = entry.map_err(io_error)?.file_name().into_string();
                     names.push(name.map_err(|_name| DiskError::Corrupt("a checkpoint's file name".to_owned()))?);
                 }
@@ -35,7 +35,7 @@ impl Checkpoint {
             }
             Self::Directory(directory) => {
                 let mut piece = Vec::with_capacity(length);
-                let mut file = std::fs::File::open(directory.0.join(name)).map_err(io_error)?;
+                let mut file = std::fs::File::open(directory.path.join(name)).map_err(io_error)?;
                 file.seek(SeekFrom::Start(offset)).map_err(io_error)?;
                 file.take(length as u64).read_to_end(&mut piece).map_err(io_error)?;
                 Ok(piece.into())
@@ -54,7 +54,7 @@ impl Checkpoint {
                 Ok(())
             }
             Self::Directory(directory) => {
-                let path = directory.0.join(name);
+                let path = directory.path.join(name);
                 let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
                 file.and_then(|mut file| file.write_all(piece)).map_err(io_error)
             }
@@ -65,9 +65,9 @@ impl Checkpoint {
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         let Self::Directory(directory) = self else { return Ok(()) };
         for name in self.files()? {
-            let file = std::fs::File::open(directory.0.join(name));
+            let file = std::fs::File::open(directory.path.join(name));
             file.and_then(|file| file.sync_all()).map_err(io_error)?;
         }
-        std::fs::File::open(&directory.0).and_then(|directory| directory.sync_all()).map_err(io_error)
+        std::fs::File::open(&directory.path).and_then(|directory| directory.sync_all()).map_err(io_error)
     }
 }

@@ -32,7 +32,7 @@ fn state_contract(disk: &dyn StateDisk) {
         batch.put(Family::Current, key, key);
         batch.put(Family::Old, key, "old");
     }
-    disk.write(batch).unwrap();
+    disk.write(&batch).unwrap();
     assert_eq!(keys(disk, Family::Current, b"b", b"d"), ["b", "c"]);
     assert_eq!(keys(disk, Family::Current, b"bb", b""), ["c", "d"]);
     assert_eq!(keys(disk, Family::Current, b"d", b"b"), [""; 0]);
@@ -42,7 +42,7 @@ fn state_contract(disk: &dyn StateDisk) {
     batch.removed_ranges.push((Family::Current, "a".into(), "c".into()));
     batch.put(Family::Current, "b", "again");
     batch.delete(Family::Current, "d");
-    disk.write(batch).unwrap();
+    disk.write(&batch).unwrap();
     assert_eq!(keys(disk, Family::Current, b"", b""), ["b", "c"]);
     assert_eq!(get(disk, "b").unwrap(), "again");
     assert_eq!(get(disk, "a"), None);
@@ -64,15 +64,15 @@ fn state_contract(disk: &dyn StateDisk) {
 fn checkpoint_contract(from: &dyn StateDisk, to: &dyn StateDisk) {
     let mut batch = Batch::default();
     batch.put(Family::Current, "key", "value");
-    from.write(batch).unwrap();
+    from.write(&batch).unwrap();
     let checkpoint = from.checkpoint().unwrap();
     let mut later = Batch::default();
     later.put(Family::Current, "later", "value");
-    from.write(later).unwrap();
+    from.write(&later).unwrap();
 
     let mut stale = Batch::default();
     stale.put(Family::Current, "stale", "value");
-    to.write(stale).unwrap();
+    to.write(&stale).unwrap();
     let received = to.receive().unwrap();
     for file in checkpoint.files().unwrap() {
         received.append(&file, b"").unwrap();
@@ -123,18 +123,18 @@ fn the_simulated_disk_keeps_the_contract() {
 #[test]
 fn rocksdb_keeps_the_contract() {
     let directory = tempfile::tempdir().unwrap();
-    let open = |name: &str| RocksState::open(&directory.path().join(name)).unwrap();
+    let open = |name: &str| RocksState::open(&directory.path().join(name), true).unwrap();
     state_contract(&open("state"));
     checkpoint_contract(&open("from"), &open("to"));
-    log_contract(&RocksLog::open(&directory.path().join("log")).unwrap());
+    log_contract(&RocksLog::open(&directory.path().join("log"), true).unwrap());
 }
 
 #[test]
 fn what_was_flushed_survives_and_an_installed_checkpoint_is_found_again() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-    checkpoint_contract(&RocksState::open(&from).unwrap(), &RocksState::open(&to).unwrap());
-    let reopened = RocksState::open(&to).unwrap();
+    checkpoint_contract(&RocksState::open(&from, true).unwrap(), &RocksState::open(&to, true).unwrap());
+    let reopened = RocksState::open(&to, false).unwrap();
     assert_eq!(get(&reopened, "key").unwrap(), "value");
     let left: Vec<_> = std::fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "one state and the pointer to it: {left:?}");
@@ -146,7 +146,7 @@ fn a_simulated_crash_loses_what_was_not_flushed() {
     for (key, flush) in [("kept", true), ("lost", false)] {
         let mut batch = Batch::default();
         batch.put(Family::Current, key, "value");
-        disk.write(batch).unwrap();
+        disk.write(&batch).unwrap();
         if flush {
             disk.flush().unwrap();
         }

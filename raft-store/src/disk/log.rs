@@ -9,6 +9,7 @@ use rocksdb::{DB, DBCompressionType, DBRecoveryMode, ReadOptions, WriteBatch, Wr
 
 use super::DiskError;
 use super::rocks_state::{common_options, disk_error};
+use crate::room;
 
 /// What can happen to the log, in the order in which it must.
 #[derive(Clone, Debug)]
@@ -104,6 +105,8 @@ impl LogDisk for MemoryLog {
 
 const MEMTABLE_BYTES: usize = 8 << 20;
 const MAX_OPEN_FILES: i32 = 64;
+/// Reads wait while the log is opened again, so that this must not go on for long.
+const REOPEN_TRIES: u32 = 25;
 /// The write-ahead log is cut by a flush when it is so large.
 const MAX_WAL_BYTES: u64 = 32 << 20;
 
@@ -141,8 +144,8 @@ fn meta_key(name: &str) -> Vec<u8> {
     format!("M{name}").into_bytes()
 }
 
-fn open_log(path: &Path) -> Result<DB, DiskError> {
-    let mut options = common_options();
+fn open_log(path: &Path, create: bool) -> Result<DB, DiskError> {
+    let mut options = common_options(create);
     // A torn tail was never acknowledged; damage before it must not be skipped.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_max_total_wal_size(MAX_WAL_BYTES);
@@ -154,8 +157,9 @@ fn open_log(path: &Path) -> Result<DB, DiskError> {
 }
 
 impl RocksLog {
-    pub(crate) fn open(path: &Path) -> Result<Self, DiskError> {
-        Ok(Self { path: path.to_owned(), db: RwLock::new(Some(open_log(path)?)) })
+    /// Makes a log that is not there only if it may `create` it.
+    pub(crate) fn open(path: &Path, create: bool) -> Result<Self, DiskError> {
+        Ok(Self { path: path.to_owned(), db: RwLock::new(Some(open_log(path, create)?)) })
     }
 
     fn with<T>(&self, act: impl FnOnce(&DB) -> Result<T, DiskError>) -> Result<T, DiskError> {
@@ -183,11 +187,25 @@ impl LogDisk for RocksLog {
     }
 
     fn recover(&self) -> Result<(), DiskError> {
+        // To open it needs room, too; until then it can be read as it is.
+        if room::is_short(&self.path).map_err(|error| DiskError::Io(error.to_string()))? {
+            return Err(DiskError::Full("less than the reserve is left".to_owned()));
+        }
         let mut db = self.db.write();
         // Closed before it is opened again: RocksDB locks its directory.
         drop(db.take());
-        *db = Some(open_log(&self.path)?);
-        Ok(())
+        for _ in 0..REOPEN_TRIES {
+            match open_log(&self.path, false) {
+                Ok(opened) => {
+                    *db = Some(opened);
+                    return Ok(());
+                }
+                // The room has gone again meanwhile.
+                Err(DiskError::Full(_)) => std::thread::sleep(room::RETRY_FULL),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(DiskError::Io("there is no room to open the log".to_owned()))
     }
 
     fn read(&self, from: u64, to: u64, max_bytes: usize) -> Result<Vec<(u64, Bytes)>, DiskError> {

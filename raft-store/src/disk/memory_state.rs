@@ -107,16 +107,16 @@ impl StateDisk for MemoryState {
         Some(MemoryView(&self.live.read()).get(family, key))
     }
 
-    fn write(&self, batch: Batch) -> Result<(), DiskError> {
+    fn write(&self, batch: &Batch) -> Result<(), DiskError> {
         let mut live = self.live.write();
-        for (family, from, to) in batch.removed_ranges {
-            live[family as usize].retain(|key, _| *key < from || *key >= to);
+        for (family, from, to) in &batch.removed_ranges {
+            live[*family as usize].retain(|key, _| *key < *from || *key >= *to);
         }
-        for (family, changes) in batch.changes.into_iter().enumerate() {
+        for (family, changes) in batch.changes.iter().enumerate() {
             for (key, value) in changes {
                 match value {
-                    Some(value) => live[family].insert(key, value),
-                    None => live[family].remove(&key),
+                    Some(value) => live[family].insert(key.clone(), value.clone()),
+                    None => live[family].remove(key),
                 };
             }
         }

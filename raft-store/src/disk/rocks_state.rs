@@ -12,6 +12,8 @@ use rocksdb::{
     Options, ReadOptions, ReadTier, WriteBatch, WriteOptions,
 };
 
+use crate::room;
+
 use super::{Batch, Checkpoint, CheckpointDirectory, Cursor, DiskError, Family, StateDisk, View};
 
 /// Blocks of the state that stay in memory. Index and filter blocks are outside it: in a small cache they thrash.
@@ -20,6 +22,8 @@ const BLOCK_CACHE_BYTES: usize = 16 << 20;
 const MEMTABLES_BYTES: usize = 12 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const MAX_OPEN_FILES: i32 = 256;
+/// Not used.
+const DEFAULT_FAMILY: &str = "default";
 /// Names the directory that holds the state now.
 const POINTER: &str = "STATE";
 
@@ -43,7 +47,7 @@ impl Drop for Db {
     fn drop(&mut self) {
         self.handle.cancel_all_background_work(true);
         if self.replaced.load(Ordering::Acquire) {
-            drop(CheckpointDirectory(self.path.clone()));
+            drop(CheckpointDirectory::new(self.path.clone()));
         }
     }
 }
@@ -59,7 +63,7 @@ pub(crate) fn disk_error(error: rocksdb::Error) -> DiskError {
     // RocksDB words it in several ways, by operation.
     if text.contains("No space left") || text.contains("NoSpace") || text.contains("Out of space") {
         DiskError::Full(text)
-    } else if text.starts_with("Corruption") {
+    } else if text.starts_with("Corruption") || text.contains("create_if_missing is false") {
         DiskError::Corrupt(text)
     } else {
         DiskError::Io(text)
@@ -74,13 +78,22 @@ pub(crate) fn io_error(error: std::io::Error) -> DiskError {
 }
 
 impl RocksState {
-    pub(crate) fn open(root: &Path) -> Result<Self, DiskError> {
+    /// Whether there is a state at `root`.
+    pub(crate) fn exists(root: &Path) -> Result<bool, DiskError> {
+        root.join(POINTER).try_exists().map_err(io_error)
+    }
+
+    /// Makes a state where there is none only if it may `create` it.
+    pub(crate) fn open(root: &Path, create: bool) -> Result<Self, DiskError> {
         std::fs::create_dir_all(root).map_err(io_error)?;
         let current = read_pointer(root)?;
+        if current.is_none() && !create {
+            return Err(DiskError::Corrupt(format!("file {POINTER} is missing")));
+        }
         let newest = remove_strays(root, current)?;
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
         let path = directory(root, current.unwrap_or(newest + 1));
-        let db = open_db(&path, &cache)?;
+        let db = open_db(&path, &cache, current.is_none())?;
         if current.is_none() {
             write_pointer(root, newest + 1)?;
         }
@@ -94,6 +107,17 @@ impl RocksState {
 
     fn db(&self) -> Arc<Db> {
         Arc::clone(&self.db.read())
+    }
+
+    /// A flush that finds the disk full stops RocksDB, and with it applies. It starts again by itself when there is room,
+    /// but never if it is asked to flush meanwhile.
+    fn check_room(&self, db: &DB) -> Result<(), DiskError> {
+        if room::is_short(&self.root).map_err(|error| DiskError::Io(error.to_string()))? {
+            return Err(DiskError::Full("less than the reserve is left".to_owned()));
+        }
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        db.write_opt(WriteBatch::default(), &options).map_err(disk_error)
     }
 
     fn fresh_directory(&self) -> PathBuf {
@@ -140,26 +164,29 @@ fn remove_strays(root: &Path, current: Option<u64>) -> Result<u64, DiskError> {
         let Some(number) = number_of(&path) else { continue };
         newest = newest.max(number);
         if current != Some(number) {
-            drop(CheckpointDirectory(path));
+            drop(CheckpointDirectory::new(path));
         }
     }
     Ok(newest)
 }
 
-fn open_db(path: &Path, cache: &Cache) -> Result<DB, DiskError> {
-    let mut options = common_options();
+fn open_db(path: &Path, cache: &Cache, create: bool) -> Result<DB, DiskError> {
+    let mut options = common_options(create);
     options.create_missing_column_families(true);
     options.set_atomic_flush(true);
     options.set_db_write_buffer_size(MEMTABLES_BYTES);
     options.set_max_open_files(MAX_OPEN_FILES);
-    let families = Family::ALL.map(|family| ColumnFamilyDescriptor::new(family.name(), family_options(cache)));
+    // The one that RocksDB always has would count with its own, larger, buffer when RocksDB judges whether a disk that
+    // was full has room again.
+    let names = std::iter::once(DEFAULT_FAMILY).chain(Family::ALL.map(Family::name));
+    let families = names.map(|name| ColumnFamilyDescriptor::new(name, family_options(cache)));
     DB::open_cf_descriptors(&options, path, families).map_err(disk_error)
 }
 
 /// What both databases share.
-pub(super) fn common_options() -> Options {
+pub(super) fn common_options(create: bool) -> Options {
     let mut options = Options::default();
-    options.create_if_missing(true);
+    options.create_if_missing(create);
     options.set_max_background_jobs(2);
     options.set_stats_dump_period_sec(0);
     options.set_skip_stats_update_on_db_open(true);
@@ -265,7 +292,7 @@ impl StateDisk for RocksState {
         }
     }
 
-    fn write(&self, batch: Batch) -> Result<(), DiskError> {
+    fn write(&self, batch: &Batch) -> Result<(), DiskError> {
         let db = self.db();
         let mut writes = WriteBatch::default();
         for (family, from, to) in &batch.removed_ranges {
@@ -287,6 +314,7 @@ impl StateDisk for RocksState {
 
     fn flush(&self) -> Result<(), DiskError> {
         let db = self.db();
+        self.check_room(&db.handle)?;
         let families: Result<Vec<_>, _> = Family::ALL.iter().map(|family| family_of(&db.handle, *family)).collect();
         let mut options = FlushOptions::default();
         options.set_wait(true);
@@ -295,22 +323,24 @@ impl StateDisk for RocksState {
 
     fn checkpoint(&self) -> Result<Checkpoint, DiskError> {
         let db = self.db();
+        self.check_room(&db.handle)?;
         let path = self.fresh_directory();
         // Flushes first, which it must where there is no write-ahead log.
         let checkpoint = RocksCheckpoint::new(&db.handle).map_err(disk_error)?;
         checkpoint.create_checkpoint(&path).map_err(disk_error)?;
-        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory(path))))
+        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory::new(path))))
     }
 
     fn install(&self, checkpoint: &Checkpoint) -> Result<(), DiskError> {
         let Checkpoint::Directory(received) = checkpoint else {
             return Err(DiskError::Corrupt("a simulated checkpoint cannot go into RocksDB".to_owned()));
         };
-        let path = self.fresh_directory();
-        std::fs::rename(&received.0, &path).map_err(io_error)?;
-        let db = open_db(&path, &self.cache)?;
-        let number = number_of(&path).unwrap_or_default();
+        // It was received under a number of its own, so that it stays where it is.
+        let path = received.path.clone();
+        let number = number_of(&path).ok_or_else(|| DiskError::Corrupt("a checkpoint without a number".to_owned()))?;
+        let db = open_db(&path, &self.cache, false)?;
         write_pointer(&self.root, number)?;
+        received.kept.store(true, Ordering::Release);
         let new = Arc::new(Db { handle: db, path, replaced: false.into() });
         let old = std::mem::replace(&mut *self.db.write(), new);
         old.replaced.store(true, Ordering::Release);
@@ -320,6 +350,6 @@ impl StateDisk for RocksState {
     fn receive(&self) -> Result<Checkpoint, DiskError> {
         let path = self.fresh_directory();
         std::fs::create_dir_all(&path).map_err(io_error)?;
-        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory(path))))
+        Ok(Checkpoint::Directory(Arc::new(CheckpointDirectory::new(path))))
     }
 }

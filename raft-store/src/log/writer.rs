@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use openraft::storage::IOFlushed;
 use parking_lot::{Condvar, Mutex};
@@ -17,11 +16,10 @@ use crate::disk::DiskError;
 use crate::disk::log::{LogDisk, LogOp};
 use crate::metrics::Metrics;
 use crate::raft::{Entry, TypeConfig};
+use crate::room::RETRY_FULL;
 
 /// One synced write takes at most about so many bytes.
 const GROUP_BYTES: usize = 4 << 20;
-/// After a write that found the disk full the next try comes after this.
-const RETRY_FULL: Duration = Duration::from_millis(200);
 
 /// The queue to the writer. Its length is bounded by what the proposers may have in flight and, on a follower, by the
 /// leader's replication window.
@@ -33,6 +31,8 @@ pub(crate) struct WriterShared {
     thread_wake: Condvar,
     task_wake: Notify,
     flushed: AtomicU64,
+    /// Where a removal that waits for the writer begins; there is one at a time.
+    removed_from: AtomicU64,
     /// Bytes of entries written since the last reset: what a restart would have to replay.
     unflushed_bytes: AtomicU64,
     full: AtomicBool,
@@ -60,6 +60,7 @@ impl Writer {
             thread_wake: Condvar::new(),
             task_wake: Notify::new(),
             flushed: AtomicU64::new(0),
+            removed_from: AtomicU64::new(u64::MAX),
             unflushed_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
             ended: CancellationToken::new(),
@@ -70,7 +71,13 @@ impl Writer {
 
     /// Entries up to this index are on disk.
     pub(super) fn flushed(&self) -> u64 {
-        self.0.flushed.load(Ordering::Acquire)
+        let removed_from = self.0.removed_from.load(Ordering::Acquire);
+        self.0.flushed.load(Ordering::Acquire).min(removed_from.saturating_sub(1))
+    }
+
+    /// `index` and what follows is about to be removed: it does not count as flushed, whatever is still on its way.
+    pub(super) fn unflush(&self, index: u64) {
+        self.0.removed_from.store(index, Ordering::Release);
     }
 
     /// The disk refused the last write for want of space.
@@ -100,6 +107,11 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         self.push(Job::Run(ops, answer));
         answered.await.unwrap_or_else(|_closed| Err(closing()))
+    }
+
+    /// Put one scalar beside the log and wait until it is durable.
+    pub(crate) async fn put_meta(&self, name: &'static str, value: bytes::Bytes) -> io::Result<()> {
+        self.run(vec![LogOp::Meta { name, value }]).await
     }
 
     fn push(&self, job: Job) {
@@ -246,7 +258,9 @@ impl WriterShared {
         match disk.write(ops) {
             Ok(()) => {
                 self.metrics.fsync_seconds.observe(started.elapsed().as_secs_f64());
-                self.full.store(false, Ordering::Release);
+                if self.full.swap(false, Ordering::AcqRel) {
+                    tracing::info!("there is space for the log again; writes go on");
+                }
                 Ok(())
             }
             Err(error @ DiskError::Full(_)) => Err(error),
@@ -257,6 +271,13 @@ impl WriterShared {
     fn note_full(&self, error: &DiskError) {
         if !self.full.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "no space left for the log; writes wait until there is some");
+        }
+    }
+
+    fn note_removal(&self, op: &LogOp) {
+        if let LogOp::RemoveFrom { index } = op {
+            self.flushed.fetch_min(index.saturating_sub(1), Ordering::AcqRel);
+            self.removed_from.store(u64::MAX, Ordering::Release);
         }
     }
 
@@ -276,12 +297,15 @@ impl WriterShared {
 
     fn finish(&self, jobs: Vec<Job>) {
         for job in jobs {
-            if let Job::Append(entries, _) = &job
-                && let Some(last) = entries.last()
-            {
-                let bytes = entries.iter().map(super::cache::weight).sum::<usize>() as u64;
-                self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-                self.flushed.store(last.log_id.index, Ordering::Release);
+            match &job {
+                Job::Append(entries, _) => {
+                    let bytes = entries.iter().map(super::cache::weight).sum::<usize>() as u64;
+                    self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+                    if let Some(last) = entries.last() {
+                        self.flushed.store(last.log_id.index, Ordering::Release);
+                    }
+                }
+                Job::Run(ops, _) => ops.iter().for_each(|op| self.note_removal(op)),
             }
             job.finish(Ok(()));
         }

@@ -34,12 +34,13 @@ pub(crate) fn read_vote(vote: Option<proto::Vote>) -> Result<Vote, Malformed> {
     Ok(Vote { leader_id, committed: vote.committed })
 }
 
-pub(crate) fn append(request: AppendEntriesRequest<TypeConfig>) -> proto::AppendRequest {
+pub(crate) fn append(request: AppendEntriesRequest<TypeConfig>, cluster_tag: u64) -> proto::AppendRequest {
     proto::AppendRequest {
         vote: Some(vote(&request.vote)),
         previous: request.prev_log_id.map(log_id),
         entries: request.entries.into_iter().map(entry).collect(),
         commit: request.leader_commit.map(log_id),
+        cluster_tag,
     }
 }
 
@@ -96,11 +97,12 @@ pub(crate) fn read_appended(response: proto::AppendResponse) -> Result<StreamApp
     })
 }
 
-pub(crate) fn vote_request(request: &VoteRequest<TypeConfig>) -> proto::VoteRequest {
+pub(crate) fn vote_request(request: &VoteRequest<TypeConfig>, cluster_tag: u64) -> proto::VoteRequest {
     proto::VoteRequest {
         vote: Some(vote(&request.vote)),
         last: request.last_log_id.map(log_id),
         transfer: request.leadership_transfer,
+        cluster_tag,
     }
 }
 
@@ -122,11 +124,12 @@ pub(crate) fn read_vote_response(response: proto::VoteResponse) -> Result<VoteRe
     Ok(VoteResponse::new(read_vote(response.vote)?, response.last.map(read_log_id), response.granted))
 }
 
-pub(crate) fn transfer(request: &TransferLeaderRequest<TypeConfig>) -> proto::TransferLeaderRequest {
+pub(crate) fn transfer(request: &TransferLeaderRequest<TypeConfig>, cluster_tag: u64) -> proto::TransferLeaderRequest {
     proto::TransferLeaderRequest {
         from: Some(vote(request.from_leader())),
         to: *request.to_node_id(),
         last: request.last_log_id().copied().map(log_id),
+        cluster_tag,
     }
 }
 

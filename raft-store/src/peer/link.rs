@@ -28,6 +28,12 @@ const PING_TIMEOUT: Duration = Duration::from_millis(1000);
 pub(crate) enum Failure {
     #[error("unreachable: {0}")]
     Unreachable(String),
+    /// Nothing was sent.
+    #[error("no connection: {0}")]
+    NotConnected(String),
+    /// One side does not accept the other's certificate.
+    #[error("{0}")]
+    Untrusted(String),
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     #[error("{0}")]
@@ -42,11 +48,44 @@ impl Failure {
 
 impl From<tonic::Status> for Failure {
     fn from(status: tonic::Status) -> Self {
+        if let Some(error) = tls_error(&status) {
+            return Self::Untrusted(error.to_string());
+        }
+        if is_connect_error(&status) {
+            return Self::NotConnected(status.message().to_owned());
+        }
         match status.code() {
             tonic::Code::Unavailable => Self::Unreachable(status.message().to_owned()),
             _ => Self::Broken(status.to_string()),
         }
     }
+}
+
+fn is_connect_error(status: &tonic::Status) -> bool {
+    let mut next = std::error::Error::source(status);
+    while let Some(error) = next {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// The TLS error that a status comes from, if it does. An `io::Error` hides what it holds from its chain of sources.
+fn tls_error(status: &tonic::Status) -> Option<&rustls::Error> {
+    let mut next = std::error::Error::source(status);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<rustls::Error>() {
+            return Some(found);
+        }
+        let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match held {
+            Some(held) => Some(held as &(dyn std::error::Error + 'static)),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 /// Makes links as the configuration says.
@@ -251,8 +290,12 @@ impl Link {
         call!(self, limit, commit, request)
     }
 
-    pub(crate) async fn read_index(&mut self, limit: Duration) -> Result<proto::ReadIndexResponse, Failure> {
-        call!(self, limit, read_index, proto::ReadIndexRequest {})
+    pub(crate) async fn read_index(
+        &mut self,
+        request: proto::ReadIndexRequest,
+        limit: Duration,
+    ) -> Result<proto::ReadIndexResponse, Failure> {
+        call!(self, limit, read_index, request)
     }
 
     pub(crate) async fn meet(&mut self, request: proto::Member, limit: Duration) -> Result<proto::Meeting, Failure> {

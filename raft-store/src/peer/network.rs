@@ -19,6 +19,7 @@ use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use super::convert::{self, Malformed};
 use super::link::{Failure, Link, Links};
 use super::proto;
+use crate::admission::Admission;
 use crate::disk::{Checkpoint, DiskError};
 use crate::envelope;
 use crate::pool::Pool;
@@ -41,6 +42,7 @@ pub(crate) struct Connector {
     /// As configured now; what the group has on record may be an older address of the same member.
     pub(crate) addresses: Arc<BTreeMap<String, String>>,
     pub(crate) pool: Pool,
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl Connector {
@@ -51,6 +53,7 @@ impl Connector {
             link: self.links.to(self.addresses.get(&peer.name).unwrap_or(&peer.address)),
             heartbeats,
             pool: self.pool.clone(),
+            admission: self.admission.clone(),
         }
     }
 }
@@ -79,6 +82,7 @@ pub(crate) struct Connection {
     /// Heartbeats are single calls: opening a stream for each would double their messages.
     heartbeats: bool,
     pool: Pool,
+    admission: Arc<Admission>,
 }
 
 impl Connection {
@@ -87,7 +91,9 @@ impl Connection {
             Failure::Timeout(limit) => {
                 RPCError::Timeout(Timeout { action: kind, id: self.own_id, target: self.target, timeout: limit })
             }
-            unreachable @ Failure::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&unreachable)),
+            unreachable @ (Failure::Unreachable(_) | Failure::NotConnected(_) | Failure::Untrusted(_)) => {
+                RPCError::Unreachable(Unreachable::new(&unreachable))
+            }
             broken @ Failure::Broken(_) => RPCError::Network(NetworkError::new(&broken)),
         }
     }
@@ -107,7 +113,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Error> {
-        let answer = self.link.append_one(convert::append(rpc), option.soft_ttl()).await;
+        let answer = self.link.append_one(convert::append(rpc, self.admission.tag()), option.soft_ttl()).await;
         let answer = answer.map_err(|failure| self.error(failure, RPCTypes::AppendEntries))?;
         Ok(convert::read_appended(answer).map_err(malformed)?.into())
     }
@@ -120,7 +126,8 @@ impl RaftNetworkV2<TypeConfig> for Connection {
             return Box::pin(std::future::ready(Ok(self.append_singly(input, option))));
         }
         Box::pin(async move {
-            let mut requests = input.map(convert::append).boxed();
+            let admission = self.admission.clone();
+            let mut requests = input.map(move |request| convert::append(request, admission.tag())).boxed();
             // The library pauses after an error in the stream it gives: without taking a request first, a peer that
             // is down would be dialled again without any pause.
             let Some(first) = requests.next().await else { return Ok(futures::stream::empty().boxed()) };
@@ -141,7 +148,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
-        let answer = self.link.vote(convert::vote_request(&rpc), option.soft_ttl()).await;
+        let answer = self.link.vote(convert::vote_request(&rpc, self.admission.tag()), option.soft_ttl()).await;
         let answer = answer.map_err(|failure| self.error(failure, RPCTypes::Vote))?;
         convert::read_vote_response(answer).map_err(malformed)
     }
@@ -151,7 +158,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Error> {
-        let answer = self.link.pre_vote(convert::vote_request(&rpc), option.soft_ttl()).await;
+        let answer = self.link.pre_vote(convert::vote_request(&rpc, self.admission.tag()), option.soft_ttl()).await;
         let answer = answer.map_err(|failure| self.error(failure, RPCTypes::Vote))?;
         convert::read_vote_response(answer).map_err(malformed)
     }
@@ -163,8 +170,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let first = proto::CheckpointPiece {
+            vote: Some(convert::vote(&vote)),
+            meta: envelope::seal(&bincode::serde::Compat(&snapshot.meta)),
+            cluster_tag: self.admission.tag(),
+            ..proto::CheckpointPiece::default()
+        };
         let answer = tokio::select! {
-            answer = send_checkpoint(self.link.clone(), vote, snapshot, self.pool.clone()) => answer,
+            answer = send_checkpoint(self.link.clone(), first, snapshot.snapshot, self.pool.clone()) => answer,
             closed = cancel => return Err(StreamingError::Closed(closed)),
         };
         let answer = answer.map_err(|failure| self.error(failure, RPCTypes::InstallSnapshot))?;
@@ -177,7 +190,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         req: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, Error> {
-        let answer = self.link.transfer_leader(convert::transfer(&req), option.soft_ttl()).await;
+        let answer = self.link.transfer_leader(convert::transfer(&req, self.admission.tag()), option.soft_ttl()).await;
         let answer = answer.map_err(|failure| self.error(failure, RPCTypes::TransferLeader))?;
         convert::read_transferred(answer, &req).map_err(malformed)
     }
@@ -195,7 +208,7 @@ impl Connection {
         let limit = option.soft_ttl();
         let answers = futures::stream::unfold((self, input), move |(this, mut input)| async move {
             let request = input.next().await?;
-            let answer = this.link.append_one(convert::append(request), limit).await;
+            let answer = this.link.append_one(convert::append(request, this.admission.tag()), limit).await;
             let answer = answer.map_err(|failure| this.error(failure, RPCTypes::AppendEntries));
             let read = answer.and_then(|answer| convert::read_appended(answer).map_err(malformed));
             Some((read, (this, input)))
@@ -207,22 +220,20 @@ impl Connection {
 /// Boxed, because the trait's future must name no stream type.
 fn send_checkpoint(
     mut link: Link,
-    vote: Vote,
-    snapshot: Snapshot,
+    first: proto::CheckpointPiece,
+    checkpoint: Checkpoint,
     pool: Pool,
 ) -> BoxFuture<'static, Result<proto::InstallResponse, Failure>> {
-    Box::pin(async move { link.install_checkpoint(pieces(vote, snapshot, pool), CHECKPOINT_LIMIT).await })
+    Box::pin(async move { link.install_checkpoint(pieces(first, checkpoint, pool), CHECKPOINT_LIMIT).await })
 }
 
 /// The checkpoint as a stream, read on the pool. A read error ends it without the end mark.
-fn pieces(vote: Vote, snapshot: Snapshot, pool: Pool) -> BoxStream<'static, proto::CheckpointPiece> {
-    let Snapshot { meta, snapshot } = snapshot;
-    let first = proto::CheckpointPiece {
-        vote: Some(convert::vote(&vote)),
-        meta: envelope::seal(&bincode::serde::Compat(&meta)),
-        ..proto::CheckpointPiece::default()
-    };
-    let names = match snapshot.files() {
+fn pieces(
+    first: proto::CheckpointPiece,
+    checkpoint: Checkpoint,
+    pool: Pool,
+) -> BoxStream<'static, proto::CheckpointPiece> {
+    let names = match checkpoint.files() {
         Ok(names) => names.into_iter(),
         Err(error) => {
             // Without the end mark the other side drops what it has.
@@ -231,7 +242,7 @@ fn pieces(vote: Vote, snapshot: Snapshot, pool: Pool) -> BoxStream<'static, prot
         }
     };
     let place = Place { names, file: None, offset: 0, done: false };
-    let reader = PieceReader { checkpoint: snapshot, pool };
+    let reader = PieceReader { checkpoint, pool };
     let rest = futures::stream::unfold((reader, place), |(reader, mut place)| async move {
         if place.done {
             return None;

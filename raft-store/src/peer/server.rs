@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use tokio::net::TcpListener;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
@@ -54,6 +57,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// Both sides show a certificate of the members' own CA.
 fn server_tls(tls: &PeerTls) -> Result<ServerTlsConfig, OpenError> {
     check_leaf(&tls.cert_pem)?;
+    check_authority(tls)?;
     Ok(ServerTlsConfig::new()
         .identity(Identity::from_pem(&tls.cert_pem, &tls.key_pem))
         .client_ca_root(Certificate::from_pem(&tls.ca_pem)))
@@ -70,6 +74,27 @@ fn check_leaf(pem: &str) -> Result<(), OpenError> {
     }
     let (from, to) = (leaf.validity().not_before, leaf.validity().not_after);
     Err(refuse(format!("this member's certificate is valid from {from} to {to} only; issue a new one")))
+}
+
+/// Nor is a certificate of another authority.
+fn check_authority(tls: &PeerTls) -> Result<(), OpenError> {
+    let refuse = |error: &dyn std::error::Error| {
+        let error = chain(error);
+        OpenError::Tls(format!(
+            "this member's certificate is not of its own authority ({error}); issue it anew from the members' authority"
+        ))
+    };
+    let ca = CertificateDer::from_pem_slice(tls.ca_pem.as_bytes()).map_err(|error| refuse(&error))?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(tls.cert_pem.as_bytes()).collect();
+    let chain = chain.map_err(|error| refuse(&error))?;
+    let Some((leaf, between)) = chain.split_first() else { return Ok(()) };
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(ca).map_err(|error| refuse(&error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let verifier = verifier.map_err(|error| refuse(&error))?;
+    let verified = verifier.verify_client_cert(leaf, between, UnixTime::now());
+    verified.map(drop).map_err(|error| refuse(&error))
 }
 
 /// Serve until `stop` resolves.

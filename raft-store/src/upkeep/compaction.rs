@@ -91,7 +91,7 @@ fn sweep_step(disk: &dyn StateDisk, through: Revision) -> Result<bool, DiskError
     let mut step = Ok((Batch::default(), false));
     disk.view(&mut |view| step = plan_step(view, through));
     let (batch, more) = step?;
-    disk.write(batch)?;
+    disk.write(&batch)?;
     Ok(more)
 }
 

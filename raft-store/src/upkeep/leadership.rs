@@ -10,11 +10,13 @@ use crate::fatal;
 use crate::leader::LeaderLink;
 use crate::metrics::Metrics;
 use crate::raft::Raft;
+use crate::room::Room;
 use crate::status::Leadership;
 
-/// Publish each change until the library stops. If it has failed, the process ends (`aborts`), because a member
-/// without it only looks alive.
-pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>, aborts: bool) {
+/// Publish each change until the library stops. If it has failed, the process ends unless it is closing anyway, because
+/// a member without it only looks alive; a simulated one, which has no `room`, just ends.
+pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>, room: Option<Arc<Room>>) {
+    let _guard = fatal::AbortOnPanic("leadership");
     let mut watched = raft.metrics();
     loop {
         let (now, failed) = {
@@ -24,6 +26,7 @@ pub(crate) async fn follow(raft: Raft, leader: LeaderLink, metrics: Arc<Metrics>
             (now, current.running_state.clone().err())
         };
         if let Some(error) = failed {
+            let aborts = room.is_some_and(|room| !room.is_closing());
             if aborts && !matches!(error, Fatal::Stopped) {
                 fatal::abort("the raft core has failed", &error);
             }

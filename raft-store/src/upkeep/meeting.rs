@@ -10,10 +10,11 @@ use tokio::sync::watch;
 
 use crate::apply::Scalars;
 use crate::entry;
+use crate::error::OpenError;
 use crate::form::MEET_LIMIT;
 use crate::leader::LeaderLink;
 use crate::members::{self, MEET_EVERY, Members};
-use crate::peer::link::Link;
+use crate::peer::link::{Failure, Link};
 use crate::peer::proto;
 use crate::propose::Proposer;
 
@@ -35,8 +36,11 @@ impl Meeting {
         let mut complaint = None;
         let mut leadership = self.leader.subscribe();
         loop {
-            let cluster = self.scalars.borrow().cluster;
-            self.members.update_own(|own| own.cluster_id = cluster.map(cluster_id).unwrap_or_default());
+            let disk_full = self.proposer.is_disk_full();
+            self.members.update_own(|own| own.disk_full = disk_full);
+            if disk_full {
+                self.leader.hand_over(&self.members).await;
+            }
             let told = self.meet_all().await;
             if let Some(text) = &told
                 && told != complaint
@@ -47,10 +51,11 @@ impl Meeting {
             if self.leader.is_self() {
                 self.put_on_record().await;
             }
-            // A new leader has things to put on record at once.
+            // A new leader has things to put on record at once. Each change is taken once: what cannot be put on record
+            // now is not tried without a pause.
             tokio::select! {
                 () = self.leader.clock().sleep(MEET_EVERY) => {}
-                _changed = leadership.wait_for(|now| now.is_self && cluster.is_none()) => {}
+                _changed = leadership.changed() => {}
             }
         }
     }
@@ -58,14 +63,21 @@ impl Meeting {
     /// Returns what is wrong with somebody, if anything.
     async fn meet_all(&mut self) -> Option<String> {
         let own = self.members.own();
-        let calls = self.links.values_mut().map(|link| link.meet(own.clone(), MEET_LIMIT));
+        let calls = self.links.iter_mut().map(async |(name, link)| (name, link.meet(own.clone(), MEET_LIMIT).await));
         let mut complaint = None;
-        for meeting in join_all(calls).await.into_iter().flatten() {
-            if let Err(error) = members::judge(&own, &meeting, &self.path) {
-                complaint = Some(error.to_string());
-            }
-            if let Some(member) = meeting.member {
-                self.members.met(member);
+        for (name, meeting) in join_all(calls).await {
+            let meeting = match meeting {
+                Ok(meeting) => meeting,
+                Err(Failure::Untrusted(detail)) => {
+                    let address = own.initial_members.get(name).cloned().unwrap_or_default();
+                    complaint = Some(OpenError::Untrusted { peer: name.clone(), address, detail }.to_string());
+                    continue;
+                }
+                Err(_not_met) => continue,
+            };
+            match members::judge(&own, &meeting, &self.path) {
+                Err(error) => complaint = Some(error.to_string()),
+                Ok(()) => meeting.member.into_iter().for_each(|member| self.members.met(member)),
             }
         }
         complaint

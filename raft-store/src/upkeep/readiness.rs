@@ -1,5 +1,5 @@
-//! Whether this member may answer: its state has passed one confirmation by the quorum, and it knows a leader or did
-//! a moment ago.
+//! Whether this member may answer: its state has passed a confirmation by the quorum since it started, and the quorum
+//! goes on confirming. Who leads says less: a member that is cut off holds on to the leader that it knew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,62 +8,74 @@ use parking_lot::Mutex;
 use quorate_env::Clock;
 use quorate_env::clock::Instant;
 
-use crate::leader::LeaderLink;
+use crate::error::ReadError;
 use crate::machine::StateMachine;
 use crate::read_index::ReadIndexer;
 
-/// One try of the first confirmation.
+/// One try of a confirmation.
 const CONFIRM_LIMIT: Duration = Duration::from_secs(2);
-/// A member without a leader for so long is not ready.
-const LEADERLESS_LIMIT: Duration = Duration::from_secs(5);
+const CONFIRM_EVERY: Duration = Duration::from_secs(1);
+/// A member that the quorum has not confirmed for so long is not ready.
+const UNCONFIRMED_LIMIT: Duration = Duration::from_secs(5);
+
+/// When things held last; before the first time, the start.
+struct Last {
+    /// The quorum confirmed.
+    confirmed: Instant,
+    /// What it confirmed was applied here.
+    applied: Instant,
+}
 
 /// See the module.
 pub(crate) struct Readiness {
     confirmed: tokio::sync::watch::Sender<bool>,
-    leaderless_since: Mutex<Option<Instant>>,
+    last: Mutex<Last>,
     clock: Clock,
 }
 
 impl Readiness {
     pub(crate) fn new(clock: Clock) -> Arc<Self> {
-        let leaderless_since = Mutex::new(Some(clock.now()));
-        Arc::new(Self { confirmed: tokio::sync::watch::Sender::new(false), leaderless_since, clock })
+        let last = Mutex::new(Last { confirmed: clock.now(), applied: clock.now() });
+        Arc::new(Self { confirmed: tokio::sync::watch::Sender::new(false), last, clock })
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        let since = *self.leaderless_since.lock();
-        let has_leader = since.is_none_or(|since| self.clock.now().duration_since(since) < LEADERLESS_LIMIT);
-        *self.confirmed.borrow() && has_leader
+        *self.confirmed.borrow() && self.is_recent(self.last.lock().applied)
+    }
+
+    /// A quorum answered a moment ago, or there was no time for it yet.
+    pub(crate) fn has_quorum(&self) -> bool {
+        self.is_recent(self.last.lock().confirmed)
+    }
+
+    fn is_recent(&self, at: Instant) -> bool {
+        self.clock.now().saturating_duration_since(at) < UNCONFIRMED_LIMIT
     }
 
     pub(crate) fn subscribe(&self) -> tokio::sync::watch::Receiver<bool> {
         self.confirmed.subscribe()
     }
 
-    /// Confirm once.
-    pub(crate) async fn confirm(self: Arc<Self>, read_indexer: ReadIndexer, machine: StateMachine) {
+    /// Confirm again and again.
+    pub(crate) async fn run(self: Arc<Self>, read_indexer: ReadIndexer, machine: StateMachine) {
         loop {
-            let Ok(index) = read_indexer.confirm(&self.clock, CONFIRM_LIMIT).await else { continue };
+            let index = match read_indexer.confirm(&self.clock, CONFIRM_LIMIT).await {
+                Ok(index) => index,
+                Err(ReadError::Timeout(_)) => continue,
+                // Answered at once from now on: trying again would never let go of the thread.
+                Err(_closing) => return,
+            };
+            self.last.lock().confirmed = self.clock.now();
             let mut applied = machine.subscribe_applied();
-            if applied.wait_for(|applied| *applied >= index).await.is_ok() {
-                self.confirmed.send_replace(true);
+            let reached = applied.wait_for(|applied| *applied >= index);
+            match self.clock.timeout(CONFIRM_LIMIT, reached).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_closed)) => return,
+                Err(_behind) => continue,
             }
-            return;
-        }
-    }
-
-    /// Note since when there is no leader.
-    pub(crate) async fn follow(self: Arc<Self>, leader: LeaderLink) {
-        let mut changes = leader.subscribe();
-        loop {
-            let leaderless = changes.borrow_and_update().leader.is_none();
-            {
-                let mut since = self.leaderless_since.lock();
-                *since = if leaderless { since.or(Some(self.clock.now())) } else { None };
-            }
-            if changes.changed().await.is_err() {
-                return;
-            }
+            self.last.lock().applied = self.clock.now();
+            self.confirmed.send_if_modified(|confirmed| !std::mem::replace(confirmed, true));
+            self.clock.sleep(CONFIRM_EVERY).await;
         }
     }
 }

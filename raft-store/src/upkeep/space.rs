@@ -2,30 +2,25 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::statvfs::statvfs;
 use quorate_env::Clock;
 
 use crate::pool::Pool;
+use crate::room::{self, Room};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Room for the memory tables, a compaction and the log until the next checkpoint.
-const RESERVE_BYTES: u64 = 64 << 20;
-/// On a small disk this part of it instead.
-const RESERVE_PART: u64 = 10;
 
-/// Keep `full` up to date.
-pub(crate) async fn watch(path: PathBuf, full: Arc<AtomicBool>, pool: Pool, clock: Clock) {
+/// Keep `room` up to date.
+pub(crate) async fn watch(path: PathBuf, room: Arc<Room>, pool: Pool, clock: Clock) {
     loop {
         let looked_at = path.clone();
-        let Ok(room) = pool.run(move || is_short(&looked_at)).await else { return };
-        match room {
+        let Ok(short) = pool.run(move || room::is_short(&looked_at)).await else { return };
+        match short {
             Ok(short) => {
-                if full.swap(short, Ordering::AcqRel) != short {
+                if room.set_short(short) {
                     if short {
-                        tracing::error!(path = %path.display(), "little space left; writes are refused");
+                        tracing::error!(path = %path.display(), "little space left; writes are refused, reads go on");
                     } else {
                         tracing::info!(path = %path.display(), "there is space again; writes go on");
                     }
@@ -35,11 +30,4 @@ pub(crate) async fn watch(path: PathBuf, full: Arc<AtomicBool>, pool: Pool, cloc
         }
         clock.sleep(LOOK_EVERY).await;
     }
-}
-
-fn is_short(path: &std::path::Path) -> nix::Result<bool> {
-    let stat = statvfs(path)?;
-    let size = stat.fragment_size();
-    let reserve = RESERVE_BYTES.min(stat.blocks() * size / RESERVE_PART);
-    Ok(stat.blocks_available() * size < reserve)
 }

@@ -105,12 +105,16 @@ impl Index {
         }
     }
 
-    /// Everyone reads on by themselves.
-    pub(crate) fn detach_all(&mut self) {
+    /// Everyone reads on by themselves, from where all events up to `through` were offered to them.
+    pub(crate) fn detach_all(&mut self, through: Revision) {
         let index = std::mem::take(self);
+        let full = index.full;
         let exact = index.exact.into_values().flatten();
         let prefixes = index.prefixes.into_values().flatten();
         for queue in exact.chain(prefixes).chain(index.others.into_iter().map(|(_, queue)| queue)) {
+            if !full.contains(&queue.id) {
+                queue.reached(through);
+            }
             queue.detach();
             queue.wake();
         }

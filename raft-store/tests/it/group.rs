@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_raft_store::{Consistency, Range, Revision, Store, WatchRange};
+use quorate_raft_store::{CommitError, Consistency, Range, Revision, Store, WatchRange};
 
 use crate::support::{Group, create, eventually, put, revision, then};
 
@@ -126,10 +126,93 @@ async fn a_member_that_was_away_catches_up_by_checkpoint_and_its_watchers_are_to
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_without_a_quorum_says_so_and_returns() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    eventually("ready", async || group.stores.values().all(|store| store.status().ready)).await;
+    eventually("introductions", async || {
+        group.stores.values().all(|store| store.status().members.iter().all(|member| member.alive))
+    })
+    .await;
+    // Both kinds of survivor: the leader and a follower.
+    for cut_off in ["a", "b", "c"] {
+        group.network.isolate(&Group::address(cut_off));
+        let store = &group.stores[cut_off];
+        eventually("unready", async || !store.status().ready && store.status().leader.is_none()).await;
+        let error = store.commit(create("nowhere", "x")).await.unwrap_err();
+        assert!(matches!(error, CommitError::Unavailable(_)), "{error}");
+        assert!(error.to_string().contains("no quorum: 1 of 3 members reachable"), "{error}");
+        let error = store.get("nowhere", Consistency::Linearizable).await.unwrap_err();
+        assert!(error.to_string().contains("no quorum"), "{error}");
+        group.network.heal();
+        eventually("ready again", async || store.status().ready && store.status().leader.is_some()).await;
+    }
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_returns_from_a_partition_disturbs_nobody() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    let leader = group.leader().await;
+    let away = group.stores.keys().find(|name| **name != leader).unwrap().clone();
+    let before = group.stores[&leader].status();
+    group.network.isolate(&Group::address(&away));
+    for number in 0..50 {
+        group.stores[&leader].commit(create(&format!("{number}"), "x")).await.unwrap();
+    }
+    eventually("it knows", async || !group.stores[&away].status().ready).await;
+    group.network.heal();
+    group.stores[&away].wait_for_revision(Revision(50), crate::support::PATIENCE).await.unwrap();
+    let after = group.stores[&leader].status();
+    assert_eq!((after.leader, after.term), (before.leader, before.term), "an election for nothing");
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_with_a_stalled_disk_stalls_nobody() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    let leader = group.leader().await;
+    let stalled = group.stores.keys().find(|name| **name != leader).unwrap().clone();
+    group.disks[&stalled].set_full(true);
+    for number in 0..200 {
+        group.stores[&leader].commit(create(&format!("{number}"), "x")).await.unwrap();
+    }
+    assert!(group.stores[&leader].leadership().borrow().is_self, "leadership was lost by another's disk");
+    group.disks[&stalled].set_full(false);
+    group.stores[&stalled].wait_for_revision(Revision(200), crate::support::PATIENCE).await.unwrap();
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_with_a_full_disk_lets_another_lead() {
+    let group = Group::of(&["a", "b", "c"]).await;
+    let leader = group.leader().await;
+    eventually("introductions", async || group.stores[&leader].status().members.iter().all(|member| member.alive))
+        .await;
+    group.disks[&leader].set_full(true);
+    let other = group.stores.keys().find(|name| **name != leader).unwrap();
+    let mut number = 0;
+    eventually("writes with another leader", async || {
+        number += 1;
+        let written = group.stores[other].commit(create(&format!("{number}"), "x")).await;
+        let others = group.stores.iter().filter(|(name, _)| **name != leader);
+        written.is_ok() && others.into_iter().any(|(_, store)| store.leadership().borrow().is_self)
+    })
+    .await;
+    group.disks[&leader].set_full(false);
+    all_agree(&group).await;
+    group.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leadership_is_handed_over() {
     let group = Group::of(&["a", "b", "c"]).await;
     let leader = group.leader().await;
     group.stores[&leader].commit(create("a", "x")).await.unwrap();
+    eventually("introductions", async || group.stores[&leader].status().members.iter().all(|member| member.alive))
+        .await;
     assert!(group.stores[&leader].transfer_leadership().await, "another member leads");
     group.stores[&leader].commit(create("b", "x")).await.unwrap();
     group.close().await;

@@ -1,76 +1,13 @@
 //! Three members over mutual TLS on loopback, with RocksDB: what differs from the simulated group.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
-use quorate_env::{Clock, Env, Scope};
-use quorate_raft_store::{Config, Consistency, OpenError, PeerTls, Range, Revision, Store};
+use quorate_env::Clock;
+use quorate_raft_store::{Consistency, Range, Revision, Store};
 
 use crate::support::{PATIENCE, create, eventually, logged, put, then};
-
-/// A CA, and leaves for loopback.
-struct Authority {
-    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: rcgen::Issuer::new(params, key), pem }
-    }
-
-    fn tls(&self) -> PeerTls {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
-        let leaf = params.signed_by(&key, &self.issuer).unwrap();
-        PeerTls { ca_pem: self.pem.clone(), cert_pem: leaf.pem(), key_pem: key.serialize_pem() }
-    }
-}
-
-struct Members {
-    authority: Authority,
-    list: BTreeMap<String, String>,
-    directory: tempfile::TempDir,
-}
-
-impl Members {
-    fn new(names: &[&str]) -> Self {
-        let listeners: Vec<TcpListener> = names.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
-        let list = names.iter().zip(&listeners).map(|(name, listener)| ((*name).to_owned(), address(listener)));
-        Self { authority: Authority::new(), list: list.collect(), directory: tempfile::tempdir().unwrap() }
-    }
-
-    fn config(&self, name: &str) -> Config {
-        let address: SocketAddr = self.list[name].parse().unwrap();
-        Config {
-            zone: format!("zone-{name}"),
-            peer_listen: Some(address),
-            peer_advertise: address.to_string(),
-            api_advertise: format!("{name}:6443"),
-            initial_members: self.list.clone(),
-            peer_tls: Some(self.authority.tls()),
-            checkpoint_log_bytes: 512 << 10,
-            ..Config::single(name, self.directory.path().join(name))
-        }
-    }
-}
-
-async fn try_open(config: Config) -> Result<Store, OpenError> {
-    Store::open(config, Env::real(), Scope::root("test")).await
-}
-
-async fn open_all(members: &Members) -> BTreeMap<String, Store> {
-    let opened = members.list.keys().map(|name| {
-        let config = members.config(name);
-        async move { (name.clone(), try_open(config).await.unwrap()) }
-    });
-    futures::future::join_all(opened).await.into_iter().collect()
-}
+use crate::tls_members::{Members, open_all, try_open};
 
 fn leader(stores: &BTreeMap<String, Store>) -> Option<String> {
     stores.iter().find(|(_, store)| store.leadership().borrow().is_self).map(|(name, _)| name.clone())
@@ -113,6 +50,28 @@ async fn a_group_over_mutual_tls_survives_its_leader_and_sends_checkpoints() {
         (back.range(Range::default(), Consistency::Local), survivor.range(Range::default(), Consistency::Local));
     assert_eq!(here.await.unwrap(), there.await.unwrap());
     assert_eq!(back.head(), Revision(6504));
+    drop(survivor);
+    back.halt().await;
+
+    // A checkpoint that is cut off anywhere on its way is begun anew, and nothing of a half is kept.
+    let survivor = stores.values().next().unwrap().clone();
+    for step in 65..130 {
+        let writes = (0..100).map(|number| survivor.commit(then(vec![put(&format!("{step}/{number}"), &value)])));
+        for outcome in futures::future::join_all(writes).await {
+            outcome.unwrap();
+        }
+    }
+    for cut_after in (0..10).map(|step| Duration::from_millis(4 * step)) {
+        let back = try_open(members.config(&dead)).await.unwrap();
+        // However far it comes.
+        back.wait_for_revision(survivor.head(), cut_after).await.ok();
+        back.halt().await;
+    }
+    let back = try_open(members.config(&dead)).await.unwrap();
+    back.wait_for_revision(survivor.head(), PATIENCE).await.unwrap();
+    let (here, there) =
+        (back.range(Range::default(), Consistency::Local), survivor.range(Range::default(), Consistency::Local));
+    assert_eq!(here.await.unwrap(), there.await.unwrap());
     drop(survivor);
     back.close().await;
     for store in stores.into_values() {

@@ -1,19 +1,8 @@
-//! One member on RocksDB: restarts, foreign directories.
+//! One member on RocksDB: restarts, cuts of the log.
 
-use quorate_env::{Env, Scope};
-use quorate_raft_store::{Config, Consistency, OpenError, Range, Revision, Store, WatchRange};
+use quorate_raft_store::{Config, Consistency, Range, Revision, WatchRange};
 
 use crate::support::{create, open, put, then};
-
-async fn refused(config: Config) -> OpenError {
-    match Store::open(config, Env::real(), Scope::root("test")).await {
-        Err(error) => error,
-        Ok(store) => {
-            store.halt().await;
-            panic!("opened");
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_survives_restarts() {
@@ -63,18 +52,4 @@ async fn the_log_is_cut_at_checkpoints_and_history_reads_as_before() {
     assert_eq!(store.range(Range::default().at(middle), Consistency::Local).await.unwrap(), before);
     assert_eq!(store.head(), Revision(8000));
     store.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_serves_one_process_and_its_own_member() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = open(Config::single("a", directory.path())).await;
-    let error = refused(Config::single("a", directory.path())).await;
-    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
-    store.close().await;
-    let error = refused(Config::single("b", directory.path())).await;
-    assert!(error.to_string().contains("belongs to member a"), "{error}");
-    std::fs::write(directory.path().join("FORMAT"), "7\n").unwrap();
-    let error = refused(Config::single("a", directory.path())).await;
-    assert!(matches!(error, OpenError::NewerFormat { found: 7, .. }), "{error}");
 }
