@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Status(Client),
     /// Write a kubeconfig for the cluster whose PKI directory is given.
     Kubeconfig(Kubeconfig),
-    /// Create or list the tokens that let nodes join.
+    /// Create the tokens that let nodes join.
     #[command(subcommand)]
     Token(Token),
     /// Create the certificate authorities that all members of a cluster share.

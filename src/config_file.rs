@@ -1,5 +1,5 @@
-//! `--config FILE`: a YAML mapping with the flags' names, turned into flags that stand before the command line's own,
-//! so that both share one definition and the command line wins.
+//! `--config FILE`: a YAML mapping with the flags' names, turned into flags beside the command line's own, so that both
+//! share one definition. What the command line names, the file does not: flags that take lists would add up.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,18 @@ pub(crate) fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>, ConfigEr
         return Ok(arguments);
     };
     let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-    let flags = flags_of(&path, command, &text)?;
+    let flags = flags_of(&path, command, &text, &named(&arguments[2..]))?;
     let mut expanded: Vec<OsString> = arguments[..2].to_vec();
     expanded.extend(flags.into_iter().map(OsString::from));
     expanded.extend_from_slice(&arguments[2..]);
     Ok(expanded)
+}
+
+/// The flags that the command line itself gives.
+fn named(arguments: &[OsString]) -> Vec<&str> {
+    let words = arguments.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
+    let flags = words.filter_map(|word| word.strip_prefix("--"));
+    flags.map(|flag| flag.split_once('=').map_or(flag, |(name, _value)| name)).collect()
 }
 
 fn config_path(arguments: &[OsString]) -> Option<PathBuf> {
@@ -42,7 +49,7 @@ fn config_path(arguments: &[OsString]) -> Option<PathBuf> {
     separate.or_else(|| words.iter().find_map(|word| word.strip_prefix("--config="))).map(PathBuf::from)
 }
 
-fn flags_of(path: &Path, command: &str, text: &str) -> Result<Vec<String>, ConfigError> {
+fn flags_of(path: &Path, command: &str, text: &str, named: &[&str]) -> Result<Vec<String>, ConfigError> {
     let syntax = |detail: String| ConfigError::Syntax { path: path.to_owned(), detail };
     let parsed: Value = serde_saphyr::from_str(text).map_err(|error| syntax(error.to_string()))?;
     let mapping = match parsed {
@@ -57,7 +64,9 @@ fn flags_of(path: &Path, command: &str, text: &str) -> Result<Vec<String>, Confi
             return Err(ConfigError::UnknownKey { path: path.to_owned(), key, command: command.to_owned() });
         }
         let text = scalar_text(&value).ok_or_else(|| ConfigError::Shape { path: path.to_owned(), key: key.clone() })?;
-        flags.push(format!("--{key}={text}"));
+        if !named.contains(&key.as_str()) {
+            flags.push(format!("--{key}={text}"));
+        }
     }
     Ok(flags)
 }
@@ -83,7 +92,7 @@ mod tests {
     use super::*;
 
     fn flags(text: &str) -> Result<Vec<String>, String> {
-        flags_of(Path::new("q.yaml"), "server", text).map_err(|error| error.to_string())
+        flags_of(Path::new("q.yaml"), "server", text, &[]).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -110,12 +119,32 @@ mod tests {
         );
     }
 
+    /// What `quorate server` is told by a file and a command line together.
+    fn server(file: &str, line: &[&str]) -> crate::cli::Server {
+        use clap::Parser;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("q.yaml");
+        std::fs::write(&path, file).unwrap();
+        let mut words: Vec<OsString> = vec!["quorate".into(), "server".into(), "--config".into(), path.into()];
+        words.extend(line.iter().map(OsString::from));
+        let cli = Cli::try_parse_from(expand(words).unwrap()).unwrap();
+        let crate::cli::Command::Server(server) = cli.command else { panic!("server expected") };
+        *server
+    }
+
     #[test]
     fn the_command_line_wins() {
-        use clap::Parser;
-        let words = ["quorate", "server", "--name=file", "--name", "line"];
-        let cli = Cli::try_parse_from(words).unwrap();
-        let crate::cli::Command::Server(server) = cli.command else { panic!("server expected") };
-        assert_eq!(server.name.as_deref(), Some("line"));
+        let file = "name: file\nzone: z\ninitial-members: [a=10.0.0.1:1, b=10.0.0.2:1]\nwithout: [node, dns]\n";
+        let told = server(file, &["--name", "line", "--initial-members=c=10.0.0.3:1", "--without", "scheduler"]);
+        assert_eq!((told.name.as_deref(), told.zone.as_str()), (Some("line"), "z"));
+        assert_eq!(told.initial_members, ["c=10.0.0.3:1"]);
+        assert_eq!(told.api.without, [crate::cli::Part::Scheduler]);
+        assert_eq!(server(file, &[]).initial_members.len(), 2);
+    }
+
+    #[test]
+    fn a_bad_key_is_refused_even_if_the_command_line_names_it() {
+        let refused = flags_of(Path::new("q.yaml"), "server", "name: {a: 1}", &["name"]);
+        assert!(matches!(refused, Err(ConfigError::Shape { .. })));
     }
 }

@@ -138,9 +138,17 @@ fn open_pki(flags: &ApiFlags, membership: &Membership, env: &Env) -> anyhow::Res
 }
 
 fn settings(flags: &ApiFlags, advertise: SocketAddr) -> anyhow::Result<Settings> {
-    let service_cidr: ipnet::Ipv4Net = flags.service_cidr.parse().context("--service-cidr")?;
-    let pod_network =
-        PodNetwork { cidr: flags.cluster_cidr.parse().context("--cluster-cidr")?, ..PodNetwork::default() };
+    let service_cidr = range("--service-cidr", &flags.service_cidr)?;
+    let pod_network = PodNetwork { cidr: range("--cluster-cidr", &flags.cluster_cidr)?, ..PodNetwork::default() };
+    let pods = pod_network.cidr;
+    if pods.contains(&service_cidr.network()) || service_cidr.contains(&pods.network()) {
+        bail!(
+            "--cluster-cidr {pods} overlaps --service-cidr {service_cidr}: pods and Services need ranges of their own"
+        );
+    }
+    if pods.prefix_len() > pod_network.node_prefix {
+        bail!("--cluster-cidr {pods}: too small, each node gets a /{} of it", pod_network.node_prefix);
+    }
     let dns = std::net::Ipv4Addr::from(u32::from(service_cidr.network()) + DNS_HOST);
     if !service_cidr.contains(&dns) {
         bail!("--service-cidr {service_cidr}: too small, it has no tenth address for DNS");
@@ -153,6 +161,10 @@ fn settings(flags: &ApiFlags, advertise: SocketAddr) -> anyhow::Result<Settings>
         api_port: advertise.port(),
         api_url: format!("https://{advertise}"),
     })
+}
+
+fn range(flag: &str, text: &str) -> anyhow::Result<ipnet::Ipv4Net> {
+    text.parse().with_context(|| format!("{flag} {text}: an IPv4 range such as 10.96.0.0/16 is wanted"))
 }
 
 fn store_config(membership: &Membership, pki: &Pki) -> anyhow::Result<StoreConfig> {
@@ -208,4 +220,33 @@ fn serve(
 /// Whether `part` was left out by `--without`.
 pub(crate) fn is_without(flags: &[Part], part: Part) -> bool {
     flags.contains(&part)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn told(services: &str, pods: &str) -> String {
+        let words = ["quorate", "server", "--service-cidr", services, "--cluster-cidr", pods];
+        let cli = crate::cli::Cli::try_parse_from(words).unwrap();
+        let crate::cli::Command::Server(server) = cli.command else { panic!("server expected") };
+        let outcome = settings(&server.api, SocketAddr::from(([10, 0, 0, 1], 6443)));
+        outcome.map_or_else(|error| error.to_string(), |settings| settings.cluster_dns.to_string())
+    }
+
+    #[test]
+    fn address_ranges_must_go_together() {
+        assert_eq!(told("10.96.0.0/16", "10.244.0.0/16"), "10.96.0.10");
+        for (services, pods, refusal) in [
+            ("10.96.0.0/16", "10.96.0.0/12", "--cluster-cidr 10.96.0.0/12 overlaps --service-cidr 10.96.0.0/16"),
+            ("10.0.0.0/8", "10.244.0.0/16", "--cluster-cidr 10.244.0.0/16 overlaps --service-cidr 10.0.0.0/8"),
+            ("10.96.0.0/16", "10.244.0.0/30", "--cluster-cidr 10.244.0.0/30: too small, each node gets a /24"),
+            ("10.0.0.0/33", "10.244.0.0/16", "--service-cidr 10.0.0.0/33: an IPv4 range"),
+            ("10.96.0.0/29", "10.244.0.0/16", "--service-cidr 10.96.0.0/29: too small"),
+        ] {
+            assert!(told(services, pods).starts_with(refusal), "{}", told(services, pods));
+        }
+    }
 }

@@ -78,7 +78,10 @@ async fn follow(parts: Parts, store: Store, scope: Scope) {
             () = leading => {}
             changed = leadership.changed() => if changed.is_err() { return },
         }
-        control_plane::report_unfinished(term.close(shutdown::HAND_OVER).await);
+        // What still runs of it cannot write any more, so the next term need not wait for its end.
+        scope.spawn(&format!("end-of-term-{}", now.term), async move {
+            control_plane::report_unfinished(term.close(shutdown::HAND_OVER).await);
+        });
     }
 }
 

@@ -118,4 +118,17 @@ mod tests {
         }
         assert_eq!(child.wait().unwrap().code(), Some(EXIT_IMPATIENT));
     }
+
+    #[test]
+    fn the_units_wait_longer_than_the_steps_may_take() {
+        let steps = UNREADY + DRAIN + HAND_OVER * 2 + CLOSE * 3;
+        for unit in
+            [include_str!("../docs/systemd/quorate.service"), include_str!("../docs/systemd/quorate-node.service")]
+        {
+            let line = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
+            let patience = Duration::from_secs(line.parse().unwrap());
+            assert!(patience > steps, "{patience:?} for {steps:?}");
+            assert!(unit.contains("StateDirectoryMode=0700"));
+        }
+    }
 }

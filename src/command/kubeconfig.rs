@@ -34,5 +34,8 @@ fn render(pki: &Pki, server: &str) -> anyhow::Result<String> {
 
 /// Writes the administrator's kubeconfig for `server`, readable by its owner only.
 pub(crate) fn write(pki: &Pki, server: &str, path: &Path, env: &Env) -> anyhow::Result<()> {
-    write_private(path, render(pki, server)?.as_bytes(), env).with_context(|| format!("--out {}", path.display()))
+    write_private(path, render(pki, server)?.as_bytes(), env).with_context(|| {
+        let path = path.display();
+        format!("the kubeconfig cannot be written to {path}; name another file")
+    })
 }

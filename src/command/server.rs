@@ -18,7 +18,7 @@ pub(crate) fn run(flags: &Server) -> anyhow::Result<()> {
         let membership = membership(flags)?;
         let control_plane = ControlPlane::start(&flags.api, membership, &metrics, &env).await?;
         if let Some(path) = &flags.kubeconfig {
-            let server = format!("https://{}", flags.advertise.unwrap_or(flags.api.listen));
+            let server = format!("https://{}", flags.advertise.unwrap_or_else(|| places::from_here(flags.api.listen)));
             command::kubeconfig::write(&control_plane.pki, &server, path, &env)?;
         }
         let stop = shutdown::requested();
@@ -49,7 +49,7 @@ fn membership(flags: &Server) -> anyhow::Result<Membership> {
         zone: flags.zone.clone(),
         listen_peer: (!initial_members.is_empty()).then_some(flags.listen_peer),
         initial_members,
-        advertise: flags.advertise.unwrap_or(flags.api.listen),
+        advertise: flags.advertise.map_or_else(|| places::advertised(flags.api.listen), Ok)?,
         listen: vec![flags.api.listen],
         name,
     })

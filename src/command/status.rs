@@ -1,16 +1,20 @@
 //! `quorate status`: the members as one of them sees them, and the nodes.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
+use quorate_env::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{Client, Output};
 use crate::command;
 
 const STATUS_PATH: &str = "/quorate/v1/status";
+/// How long each question may take: without a quorum some are never answered.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// What `/quorate/v1/status` answers.
@@ -27,6 +31,9 @@ struct Status {
     members: Vec<Member>,
     #[serde(default)]
     nodes: Vec<NodeLine>,
+    /// Why the nodes are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes_unknown: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,11 +56,7 @@ struct NodeLine {
 pub(crate) fn run(flags: &Client) -> anyhow::Result<()> {
     let text = command::block_on(async {
         let (client, _ca) = command::token::connect(flags).await?;
-        let request = http::Request::get(STATUS_PATH).body(Vec::new())?;
-        let mut status: Status = client.request(request).await.context("no member answers")?;
-        let nodes =
-            Api::<Node>::all(client).list(&ListParams::default()).await.context("the nodes cannot be listed")?;
-        status.nodes = nodes.items.iter().map(node_line).collect();
+        let status = ask(&client, &Clock::real()).await?;
         Ok(match flags.output {
             Output::Json => serde_json::to_string_pretty(&status)? + "\n",
             Output::Text => render(&status),
@@ -61,6 +64,22 @@ pub(crate) fn run(flags: &Client) -> anyhow::Result<()> {
     })?;
     command::print(&text);
     Ok(())
+}
+
+/// What one member knows by itself, and the nodes if the cluster can still tell them.
+async fn ask(client: &kube::Client, clock: &Clock) -> anyhow::Result<Status> {
+    let request = http::Request::get(STATUS_PATH).body(Vec::new())?;
+    let answer = clock.timeout(ANSWER_LIMIT, client.request(request)).await;
+    let mut status: Status =
+        answer.map_err(anyhow::Error::new).and_then(|own| Ok(own?)).context("no member answers")?;
+    let (nodes, all) = (Api::<Node>::all(client.clone()), ListParams::default());
+    match clock.timeout(ANSWER_LIMIT, nodes.list(&all)).await {
+        Ok(Ok(nodes)) => status.nodes = nodes.items.iter().map(node_line).collect(),
+        Ok(Err(kube::Error::Api(refusal))) => status.nodes_unknown = Some(refusal.message.clone()),
+        Ok(Err(error)) => status.nodes_unknown = Some(error.to_string()),
+        Err(elapsed) => status.nodes_unknown = Some(elapsed.to_string()),
+    }
+    Ok(status)
 }
 
 fn node_line(node: &Node) -> NodeLine {
@@ -92,12 +111,33 @@ fn render(status: &Status) -> String {
     });
     table(&mut text, ["MEMBER", "ZONE", "STATE", "API", "PEER"], members.collect());
     text.push('\n');
+    if let Some(warning) = quorum_warning(status) {
+        text.push_str(&warning);
+    }
+    if let Some(why) = &status.nodes_unknown {
+        let _written = writeln!(text, "nodes: not known: {why}");
+        return text;
+    }
     let nodes = status.nodes.iter().map(|node| {
         let state = if node.ready { "Ready" } else { "NotReady" };
         [node.name.clone(), node.zone.clone(), state.to_owned()]
     });
     table(&mut text, ["NODE", "ZONE", "STATE"], nodes.collect());
     text
+}
+
+/// What to do where too few members live to agree on anything.
+fn quorum_warning(status: &Status) -> Option<String> {
+    let (alive, dead): (Vec<&Member>, Vec<&Member>) = status.members.iter().partition(|member| member.alive);
+    let majority = status.members.len() / 2 + 1;
+    let missing = majority.checked_sub(alive.len()).filter(|missing| *missing > 0)?;
+    let names: Vec<&str> = dead.iter().map(|member| member.name.as_str()).collect();
+    Some(format!(
+        "no quorum: {} of {} members live; start {missing} of: {}\n\n",
+        alive.len(),
+        status.members.len(),
+        names.join(", ")
+    ))
 }
 
 /// Columns as wide as their widest cell, three spaces between them.
@@ -118,31 +158,68 @@ fn table<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; 
 mod tests {
     use super::*;
 
-    #[test]
-    fn tables_read_well() {
-        let member = |name: &str, alive| Member {
+    fn member(name: &str, alive: bool) -> Member {
+        Member {
             name: name.to_owned(),
             zone: "z".to_owned(),
             api_address: "10.0.0.1:6443".to_owned(),
             peer_address: "10.0.0.1:2380".to_owned(),
             alive,
-        };
-        let status = Status {
+        }
+    }
+
+    fn status(leader: Option<&str>, members: Vec<Member>) -> Status {
+        Status {
             member: "a".to_owned(),
-            leader: Some("a".to_owned()),
+            leader: leader.map(str::to_owned),
             term: 3,
             applied_index: 41,
             revision: 40,
             feature_level: 1,
-            members: vec![member("a", true), member("b", false)],
+            members,
             nodes: vec![NodeLine { name: "node-1".to_owned(), zone: "z".to_owned(), ready: true }],
-        };
+            nodes_unknown: None,
+        }
+    }
+
+    #[test]
+    fn tables_read_well() {
+        let status = status(Some("a"), vec![member("a", true), member("b", true), member("c", false)]);
         let expected = "leader a, term 3, applied index 41, revision 40 (as a sees it)\n\n\
-                        MEMBER   ZONE   STATE    API             PEER\n\
-                        a        z      leader   10.0.0.1:6443   10.0.0.1:2380\n\
-                        b        z      dead     10.0.0.1:6443   10.0.0.1:2380\n\n\
+                        MEMBER   ZONE   STATE      API             PEER\n\
+                        a        z      leader     10.0.0.1:6443   10.0.0.1:2380\n\
+                        b        z      follower   10.0.0.1:6443   10.0.0.1:2380\n\
+                        c        z      dead       10.0.0.1:6443   10.0.0.1:2380\n\n\
                         NODE     ZONE   STATE\n\
                         node-1   z      Ready\n";
         assert_eq!(render(&status), expected);
+    }
+
+    #[test]
+    fn without_a_quorum_it_says_what_to_do() {
+        let members = vec![member("a", true), member("b", false), member("c", false)];
+        let status = Status { nodes_unknown: Some("timed out".to_owned()), ..status(None, members) };
+        let text = render(&status);
+        assert!(text.starts_with("leader none, term 3"), "{text}");
+        let end = "no quorum: 1 of 3 members live; start 1 of: b, c\n\nnodes: not known: timed out\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_never_answered_does_not_hide_the_rest() {
+        let known = serde_json::to_vec(&status(None, vec![member("a", true)])).unwrap();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let known = (request.uri().path() == STATUS_PATH).then(|| known.clone());
+            async move {
+                match known {
+                    Some(bytes) => {
+                        Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(bytes)))
+                    }
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        let told = ask(&kube::Client::new(service, "default"), &Clock::real()).await.unwrap();
+        assert_eq!((told.term, told.nodes_unknown.is_some()), (3, true));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use quorate_apiserver::Identity;
 use quorate_apiserver::bootstrap::token::Token;
 use quorate_env::{Env, Scope};
-use quorate_node::join::{self, Joining};
+use quorate_node::join::{self, JoinError, Joining};
 
 use crate::cli::{Part, RuntimeKind, Up};
 use crate::control_plane::{ControlPlane, Membership, is_without, report_unfinished};
@@ -24,10 +24,10 @@ pub(crate) fn run(flags: &Up) -> anyhow::Result<()> {
         let env = Env::real();
         let place = Home::new(flags)?;
         let metrics = prometheus::default_registry().clone();
-        let control_plane = ControlPlane::start(&flags.api, place.membership(flags), &metrics, &env).await?;
+        let control_plane = ControlPlane::start(&flags.api, place.membership(flags)?, &metrics, &env).await?;
         command::kubeconfig::write(
             &control_plane.pki,
-            &format!("https://{}", flags.api.listen),
+            &format!("https://{}", places::from_here(flags.api.listen)),
             &place.kubeconfig,
             &env,
         )?;
@@ -58,22 +58,22 @@ impl Home {
     }
 
     /// Pods reach the API at the node's address, so it is served there too when there are real pods.
-    fn membership(&self, flags: &Up) -> Membership {
+    fn membership(&self, flags: &Up) -> anyhow::Result<Membership> {
         let mut listen = vec![flags.api.listen];
         let for_pods = SocketAddr::new(node_agent::address(&flags.node), flags.api.listen.port());
         let has_pods = has_node(flags) && node_agent::runtime_kind(&flags.node) == RuntimeKind::Containerd;
         if has_pods && !flags.api.listen.ip().is_unspecified() && !listen.contains(&for_pods) {
             listen.push(for_pods);
         }
-        Membership {
+        Ok(Membership {
             name: self.name.clone(),
             zone: flags.zone.clone(),
             data_dir: self.data_dir.clone(),
             listen_peer: None,
             initial_members: BTreeMap::new(),
-            advertise: if has_pods { for_pods } else { flags.api.listen },
+            advertise: if has_pods { for_pods } else { places::advertised(flags.api.listen)? },
             listen,
-        }
+        })
     }
 }
 
@@ -89,16 +89,23 @@ async fn live(flags: &Up, place: &Home, control_plane: &ControlPlane, env: &Env,
         return std::future::pending().await;
     }
     let client = kube::Client::new(control_plane.server.in_process(Identity::api_server(), None), "default");
-    let token = command::token::create(&client, &Token::generate(env), env, TOKEN_LIFETIME).await?;
-    let joining = Joining {
+    let mut joining = Joining {
         node: place.name.clone(),
         addresses: vec![node_agent::address(&flags.node)],
-        members: vec![flags.api.listen.to_string()],
-        token: Some(token.with_ca_hash(&control_plane.pki.ca_hash())),
+        members: vec![places::from_here(flags.api.listen).to_string()],
+        token: None,
         directory: place.data_dir.join("node"),
     };
     places::create_private_dir(&joining.directory)?;
-    let membership = join::join(&joining, env).await?;
+    let membership = match join::join(&joining, env).await {
+        // A node that has joined before needs no token: none is left lying about.
+        Err(JoinError::NoToken | JoinError::Expired { .. }) => {
+            let token = command::token::create(&client, &Token::generate(env), env, TOKEN_LIFETIME).await?;
+            joining.token = Some(token.with_ca_hash(&control_plane.pki.ca_hash()));
+            join::join(&joining, env).await?
+        }
+        outcome => outcome?,
+    };
     membership.keep_certified(env, scope);
     let node = Place { name: &place.name, zone: &flags.zone, data_dir: &place.data_dir, without: &flags.api.without };
     let config = node_agent::config(&flags.node, &node, &membership)?;
