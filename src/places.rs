@@ -98,7 +98,7 @@ pub(crate) fn create_private_dir(dir: &Path) -> anyhow::Result<()> {
     std::fs::set_permissions(dir, private).with_context(|| format!("{name} is open to others; run `chmod 700 {name}`"))
 }
 
-/// Nothing is in it that quorate would not put there.
+/// It is empty, or what quorate keeps is in it.
 fn is_ours(dir: &Path) -> std::io::Result<bool> {
     let mut entries = std::fs::read_dir(dir)?.peekable();
     if entries.peek().is_none() {
