@@ -34,6 +34,7 @@ pub(crate) async fn requested() -> anyhow::Result<()> {
 }
 
 /// On a thread of its own, since the runtime may be what hangs. Resolves when no signal is missed any more.
+#[expect(clippy::exit, reason = "whoever sends a second signal does not want to wait for anything")]
 fn end_at_next_signal() -> anyhow::Result<tokio::sync::oneshot::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("a second runtime")?;
     let (listens, listening) = tokio::sync::oneshot::channel();
@@ -84,7 +85,6 @@ mod tests {
     const IN_CHILD: &str = "QUORATE_TEST_HANG_AT_SHUTDOWN";
 
     /// Runs in a process of its own: says when it listens and when it was told to end, and then hangs.
-    #[expect(clippy::print_stdout, reason = "the other process reads it")]
     fn hang_at_shutdown() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

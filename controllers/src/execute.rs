@@ -142,7 +142,10 @@ impl Executor {
             }
             Action::Delete(delete) => self.delete(&delete).await.map(|made| pending.extend(made)),
             Action::DeleteCollection { resource, namespace } => {
-                self.send::<Value>(Method::DELETE, &resource.path(Some(&namespace)), None).await.map(|_deleted| ())
+                // Said, because some kinds orphan their dependents when nothing is: all of them go here.
+                let options = json!({"propagationPolicy": "Background"});
+                let body = Some(("application/json", &options));
+                self.send::<Value>(Method::DELETE, &resource.path(Some(&namespace)), body).await.map(|_deleted| ())
             }
             Action::ConfirmOwner { target, uid } => self.confirm_owner(&target, &uid).await,
             Action::ConfirmAbsent { target } => self.confirm_absent(&target).await,

@@ -4,6 +4,7 @@ use quorate_api::object::Object;
 use serde_json::Value;
 
 use super::display::{AGE, NAME, NAME_AND_AGE, age, items_at, name, name_and_age, text, text_at};
+use super::keep::keep_metadata;
 use super::rules::{At, Errors};
 use super::strategy::{Generation, Strategy};
 
@@ -11,6 +12,7 @@ pub(crate) static DEVICE_CLASS: Strategy =
     Strategy { columns: NAME_AND_AGE, cells: name_and_age, generation: Generation::OnSpecChange, ..Strategy::DEFAULT };
 
 pub(crate) static CLAIM: Strategy = Strategy {
+    prepare_status: keep_metadata,
     validate_update: |new, old| {
         let mut errors = Errors::default();
         errors.immutable(&At::top(new, "spec"), &At::top(old, "spec"));

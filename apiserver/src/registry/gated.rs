@@ -11,6 +11,11 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("coordination.k8s.io", "Lease", "spec/strategy"),
     ("", "Node", "spec/podPreemptionPolicy"),
     ("", "Pod", "status/volumeHealth"),
+    ("resource.k8s.io", "ResourceClaim", "spec/devices/requests/*/exactly/derivedAttributes"),
+    ("resource.k8s.io", "ResourceClaim", "spec/devices/requests/*/firstAvailable/*/derivedAttributes"),
+    ("resource.k8s.io", "ResourceClaimTemplate", "spec/spec/devices/requests/*/exactly/derivedAttributes"),
+    ("resource.k8s.io", "ResourceClaimTemplate", "spec/spec/devices/requests/*/firstAvailable/*/derivedAttributes"),
+    ("resource.k8s.io", "ResourceSlice", "spec/devices/*/consumesCounters/*/compatibilityGroups"),
 ];
 
 /// Where kinds have their pod spec.

@@ -176,7 +176,7 @@ fn perform(
         Method::DELETE if at.name.is_empty() => {
             let all: Vec<Address> = world.objects.keys().filter(|own| at.contains(own)).cloned().collect();
             for own in all {
-                world.delete(&own, &Value::Null)?;
+                world.delete(&own, &body)?;
             }
             Ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
         }

@@ -203,7 +203,7 @@ fn join(state: &State, request: &Value) -> Value {
     let certificate = |request: &Value| {
         let mut request = CertificateSigningRequestParams::from_pem(request.as_str().unwrap()).unwrap();
         let epoch = rcgen::date_time_ymd(1970, 1, 1);
-        request.params.not_before = epoch + (now() - life.behind);
+        request.params.not_before = epoch + now().saturating_sub(life.behind);
         request.params.not_after = epoch + (now() + life.ahead);
         request.signed_by(&state.issuer).unwrap().pem()
     };

@@ -29,7 +29,7 @@ fn read(of: &'static Type, bytes: &[u8]) -> Value {
 }
 
 /// What the oracle, of release 1.35, does not know yet.
-const NEWER: [(&str, &str); 25] = [
+const NEWER: [(&str, &str); 26] = [
     ("ClusterTrustBundleProjection", "user"),
     ("ConfigMapVolumeSource", "defaultUser"),
     ("DownwardAPIVolumeFile", "user"),
@@ -40,6 +40,7 @@ const NEWER: [(&str, &str); 25] = [
     ("KeyToPath", "user"),
     ("ListMeta", "shardInfo"),
     ("NodeSpec", "podPreemptionPolicy"),
+    ("NodeSystemInfo", "runningInUserNamespace"),
     ("PersistentVolumeClaimStatus", "healthStatus"),
     ("PodCertificateProjection", "user"),
     ("PodSpec", "evictionResponders"),

@@ -1,7 +1,8 @@
 //! Upstream's own encodings: `GROUP.VERSION.KIND.{json,pb,yaml}`, three forms of one object with every field filled.
 //!
-//! They are not kept here. `QUORATE_GOLDEN` names a folder that holds them (`testdata/HEAD` of kubernetes/api);
-//! without it only the test's own example is read.
+//! They are not kept here. `QUORATE_GOLDEN` names a folder that holds them (`testdata/HEAD` of kubernetes/api), else
+//! they are looked for among Go's modules, where tests/peers brings them; without them only the test's own example is
+//! read.
 
 use std::path::{Path, PathBuf};
 
@@ -50,14 +51,31 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Upstream's files, wherever they are.
+fn upstream() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("QUORATE_GOLDEN") {
+        return Some(folder.into());
+    }
+    let modules = match std::env::var_os("GOMODCACHE") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(std::env::var_os("HOME")?).join("go/pkg/mod"),
+    };
+    let entries = std::fs::read_dir(modules.join("k8s.io")).ok()?.filter_map(Result::ok);
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("api@v0.37."));
+    ours.map(|entry| entry.path().join("testdata/HEAD")).filter(|folder| folder.is_dir()).max()
+}
+
 #[test]
-fn upstream_s_encodings_are_read_and_written_alike() {
+fn one_object_reads_alike_in_every_encoding() {
     let example = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
     let pb = b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x0f\n\x05\n\x01a\x12\0\x12\x06\n\x01k\x12\x01v\x1a\0\"\0";
     check("example", example.to_string().as_bytes(), pb, example.to_string().as_bytes());
+}
 
-    let Some(folder) = std::env::var_os("QUORATE_GOLDEN") else { return };
-    let files = files(Path::new(&folder));
+#[test]
+fn upstreams_own_files_are_read_and_written_alike() {
+    let Some(folder) = upstream() else { return };
+    let files = files(&folder);
     assert!(!files.is_empty());
     for path in files {
         let read = |extension: &str| std::fs::read(path.with_extension(extension)).unwrap();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::defaulting::{default_value, ensure, with};
 use super::super::display::{AGE, NAME, UNSET, age, count_at, integer, label_selector, name, text, text_at};
+use super::super::keep::keep_metadata;
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Column, Generation, Strategy};
 
@@ -14,6 +15,7 @@ const FAILURE_POLICIES: &[&str] = &["Fail", "Ignore"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 
 pub(crate) static VALIDATING: Strategy = Strategy {
+    prepare_status: keep_metadata,
     default: default_policy,
     validate_create: |policy| validate_policy(policy, "validations"),
     validate_update: |new, _| validate_policy(new, "validations"),

@@ -97,3 +97,21 @@ fn the_examples_are_valid() {
 fn untyped(document: &str) -> serde_json::Value {
     codec::yaml::decode(document.as_bytes(), None, FieldValidation::Ignore).unwrap().value
 }
+
+/// A right to say how it goes is no right to relabel, where upstream says so.
+#[test]
+fn some_statuses_leave_metadata_alone() {
+    let old = Object::from_value(json!({"metadata": {"name": "x", "labels": {"a": "b"}}})).unwrap();
+    let relabelled = json!({"metadata": {"name": "x", "labels": {"a": "c"}, "finalizers": ["x/y"]}});
+    let kept = [
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("storage.k8s.io", "volumeattachments"),
+    ];
+    for (group, plural) in kept {
+        let mut new = Object::from_value(relabelled.clone()).unwrap();
+        (strategy(group, plural).prepare_status)(&mut new, &old);
+        assert_eq!(new, old, "{group}/{plural}");
+    }
+}

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use super::super::display::{AGE, NAME, NONE, age, items_at, name, text, text_at};
 use super::super::formats;
+use super::super::keep::keep_metadata;
 use super::super::rules::{At, Errors};
 use super::super::strategy::Strategy;
 
 const MAX_FAMILIES: usize = 2;
 
 pub(crate) static SERVICE_CIDR: Strategy = Strategy {
+    prepare_status: keep_metadata,
     validate_create: validate_cidr,
     validate_update: |new, old| {
         let mut errors = Errors::default();

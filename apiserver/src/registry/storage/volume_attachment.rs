@@ -5,10 +5,12 @@ use quorate_api::object::Object;
 use serde_json::Value;
 
 use super::super::display::{AGE, NAME, age, bool_at, boolean, name, text, text_at};
+use super::super::keep::keep_metadata;
 use super::super::rules::{At, Errors};
 use super::super::strategy::{Generation, Strategy};
 
 pub(crate) static STRATEGY: Strategy = Strategy {
+    prepare_status: keep_metadata,
     validate_create,
     validate_update: |new, old| {
         let mut errors = Errors::default();
