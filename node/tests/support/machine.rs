@@ -104,12 +104,11 @@ impl Machine {
                 left.push(command.replace('\0', " "));
             }
         }
-        for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-            let path = hierarchy.path().join(CGROUP.trim_start_matches('/'));
-            if path.exists() {
-                left.push(path.display().to_string());
-            }
-        }
+        // Version 1 has a directory for each hierarchy, version 2 is one.
+        let top = Path::new("/sys/fs/cgroup").to_owned();
+        let hierarchies = std::fs::read_dir(&top).unwrap().flatten().map(|entry| entry.path());
+        let cgroups = hierarchies.chain([top]).map(|path| path.join(CGROUP.trim_start_matches('/')));
+        left.extend(cgroups.filter(|path| path.exists()).map(|path| path.display().to_string()));
         left
     }
 }
