@@ -29,11 +29,20 @@ pub(crate) fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>, ConfigEr
         return Ok(arguments);
     };
     let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-    let flags = flags_of(&path, command, &text)?;
+    let mut flags = flags_of(&path, command, &text)?;
+    // Lists would be added to each other: what the command line names is not taken from the file at all.
+    flags.retain(|flag| !is_named(flag, &arguments[2..]));
     let mut expanded: Vec<OsString> = arguments[..2].to_vec();
     expanded.extend(flags.into_iter().map(OsString::from));
     expanded.extend_from_slice(&arguments[2..]);
     Ok(expanded)
+}
+
+/// Whether the arguments name the flag of `--KEY=VALUE`.
+fn is_named(flag: &str, arguments: &[OsString]) -> bool {
+    let name = flag.split('=').next().unwrap_or(flag);
+    let words = arguments.iter().filter_map(|word| word.to_str());
+    words.map(|word| word.split('=').next().unwrap_or(word)).any(|word| word == name)
 }
 
 fn config_path(arguments: &[OsString]) -> Option<PathBuf> {
@@ -113,9 +122,14 @@ mod tests {
     #[test]
     fn the_command_line_wins() {
         use clap::Parser;
-        let words = ["quorate", "server", "--name=file", "--name", "line"];
-        let cli = Cli::try_parse_from(words).unwrap();
+        let file = std::env::temp_dir().join(format!("quorate-config-{}.yaml", std::process::id()));
+        std::fs::write(&file, "name: file\nzone: z\nwithout: [dns, node]\n").unwrap();
+        let words = ["quorate", "server", "--config", file.to_str().unwrap(), "--without=scheduler", "--name", "line"];
+        let expanded = expand(words.map(OsString::from).to_vec()).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let cli = crate::cli::Cli::try_parse_from(expanded).unwrap();
         let crate::cli::Command::Server(server) = cli.command else { panic!("server expected") };
-        assert_eq!(server.name.as_deref(), Some("line"));
+        assert_eq!((server.name.as_deref(), server.zone.as_str()), (Some("line"), "z"));
+        assert_eq!(server.api.without, [crate::cli::Part::Scheduler]);
     }
 }

@@ -1,6 +1,6 @@
 //! A node, put together: membership → balancer → client → agent.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -10,10 +10,9 @@ use quorate_node::join::Membership;
 
 use crate::cli::{NodeFlags, Part, RuntimeKind};
 use crate::control_plane::is_without;
+use crate::places;
 
 const MAX_PODS: u32 = 110;
-/// An address in a range reserved for documentation: nothing is sent there, it only asks the kernel for a route.
-const ROUTE_PROBE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
 
 /// What the node is, beside its flags.
 #[derive(Debug)]
@@ -32,12 +31,7 @@ pub(crate) fn runtime_kind(flags: &NodeFlags) -> RuntimeKind {
 
 /// `--node-address`, else the address that the default route would use, else loopback.
 pub(crate) fn address(flags: &NodeFlags) -> IpAddr {
-    let routed = || {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-        socket.connect(ROUTE_PROBE).ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    };
-    flags.node_address.or_else(routed).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    flags.node_address.or_else(places::routed_address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 pub(crate) fn config(flags: &NodeFlags, place: &Place<'_>, membership: &Membership) -> anyhow::Result<Config> {
@@ -65,7 +59,7 @@ pub(crate) fn config(flags: &NodeFlags, place: &Place<'_>, membership: &Membersh
             listen: (!simulated).then(|| SocketAddr::new(node_address, flags.node_port)),
             tls: (!simulated).then(|| membership.server_tls()),
         },
-        cgroup_root: format!("quorate-{}", place.name),
+        cgroup_root: flags.cgroup_root.clone().unwrap_or_else(|| format!("quorate-{}", place.name)),
         binary: own_binary()?,
         max_pods: MAX_PODS,
         run_proxy: !simulated,

@@ -1,6 +1,7 @@
 //! `quorate server`: one member of the control plane.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
 use quorate_env::Env;
@@ -16,9 +17,10 @@ pub(crate) fn run(flags: &Server) -> anyhow::Result<()> {
         let env = Env::real();
         let metrics = prometheus::default_registry().clone();
         let membership = membership(flags)?;
+        let advertise = membership.advertise;
         let control_plane = ControlPlane::start(&flags.api, membership, &metrics, &env).await?;
         if let Some(path) = &flags.kubeconfig {
-            let server = format!("https://{}", flags.advertise.unwrap_or(flags.api.listen));
+            let server = format!("https://{advertise}");
             command::kubeconfig::write(&control_plane.pki, &server, path, &env)?;
         }
         let stop = shutdown::requested();
@@ -49,10 +51,25 @@ fn membership(flags: &Server) -> anyhow::Result<Membership> {
         zone: flags.zone.clone(),
         listen_peer: (!initial_members.is_empty()).then_some(flags.listen_peer),
         initial_members,
-        advertise: flags.advertise.unwrap_or(flags.api.listen),
+        advertise: advertised(flags)?,
         listen: vec![flags.api.listen],
         name,
     })
+}
+
+/// `--advertise`, else `--listen`, for which another address is found if it names none.
+fn advertised(flags: &Server) -> anyhow::Result<SocketAddr> {
+    let listen = flags.api.listen;
+    match flags.advertise {
+        Some(address) => Ok(address),
+        None if !listen.ip().is_unspecified() => Ok(listen),
+        None => {
+            let routed = places::routed_address();
+            let ip =
+                routed.with_context(|| format!("--listen {listen} names no address for others: --advertise must"))?;
+            Ok(SocketAddr::new(ip, listen.port()))
+        }
+    }
 }
 
 fn parse_members(list: &[String]) -> anyhow::Result<BTreeMap<String, String>> {

@@ -1,16 +1,20 @@
 //! `quorate status`: the members as one of them sees them, and the nodes.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
+use quorate_env::Env;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{Client, Output};
 use crate::command;
 
 const STATUS_PATH: &str = "/quorate/v1/status";
+/// For each of the two answers.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// What `/quorate/v1/status` answers.
@@ -27,6 +31,9 @@ struct Status {
     members: Vec<Member>,
     #[serde(default)]
     nodes: Vec<NodeLine>,
+    /// Why the nodes could not be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes_unknown: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,13 +54,20 @@ struct NodeLine {
 }
 
 pub(crate) fn run(flags: &Client) -> anyhow::Result<()> {
+    let clock = Env::real().clock;
     let text = command::block_on(async {
         let (client, _ca) = command::token::connect(flags).await?;
         let request = http::Request::get(STATUS_PATH).body(Vec::new())?;
-        let mut status: Status = client.request(request).await.context("no member answers")?;
-        let nodes =
-            Api::<Node>::all(client).list(&ListParams::default()).await.context("the nodes cannot be listed")?;
-        status.nodes = nodes.items.iter().map(node_line).collect();
+        let asked = clock.timeout(ANSWER_LIMIT, client.request(request)).await;
+        let mut status: Status =
+            asked.context("no member answers in time").and_then(|answer| answer.context("no member answers"))?;
+        // Members that lost their quorum cannot list anything, and that is when their status is wanted most.
+        let nodes = Api::<Node>::all(client);
+        match clock.timeout(ANSWER_LIMIT, nodes.list(&ListParams::default())).await {
+            Ok(Ok(list)) => status.nodes = list.items.iter().map(node_line).collect(),
+            Ok(Err(error)) => status.nodes_unknown = Some(error.to_string()),
+            Err(elapsed) => status.nodes_unknown = Some(elapsed.to_string()),
+        }
         Ok(match flags.output {
             Output::Json => serde_json::to_string_pretty(&status)? + "\n",
             Output::Text => render(&status),
@@ -92,6 +106,10 @@ fn render(status: &Status) -> String {
     });
     table(&mut text, ["MEMBER", "ZONE", "STATE", "API", "PEER"], members.collect());
     text.push('\n');
+    if let Some(why) = &status.nodes_unknown {
+        let _written = writeln!(text, "The nodes are not known: {why}");
+        return text;
+    }
     let nodes = status.nodes.iter().map(|node| {
         let state = if node.ready { "Ready" } else { "NotReady" };
         [node.name.clone(), node.zone.clone(), state.to_owned()]
@@ -127,7 +145,7 @@ mod tests {
             peer_address: "10.0.0.1:2380".to_owned(),
             alive,
         };
-        let status = Status {
+        let mut status = Status {
             member: "a".to_owned(),
             leader: Some("a".to_owned()),
             term: 3,
@@ -136,6 +154,7 @@ mod tests {
             feature_level: 1,
             members: vec![member("a", true), member("b", false)],
             nodes: vec![NodeLine { name: "node-1".to_owned(), zone: "z".to_owned(), ready: true }],
+            nodes_unknown: None,
         };
         let expected = "leader a, term 3, applied index 41, revision 40 (as a sees it)\n\n\
                         MEMBER   ZONE   STATE    API             PEER\n\
@@ -144,5 +163,7 @@ mod tests {
                         NODE     ZONE   STATE\n\
                         node-1   z      Ready\n";
         assert_eq!(render(&status), expected);
+        status.nodes_unknown = Some("no quorum".to_owned());
+        assert!(render(&status).ends_with("10.0.0.1:2380\n\nThe nodes are not known: no quorum\n"));
     }
 }

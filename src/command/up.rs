@@ -1,7 +1,7 @@
 //! `quorate up`: a whole cluster in one process.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use quorate_apiserver::Identity;
@@ -27,7 +27,7 @@ pub(crate) fn run(flags: &Up) -> anyhow::Result<()> {
         let control_plane = ControlPlane::start(&flags.api, place.membership(flags), &metrics, &env).await?;
         command::kubeconfig::write(
             &control_plane.pki,
-            &format!("https://{}", flags.api.listen),
+            &format!("https://{}", local(flags.api.listen)),
             &place.kubeconfig,
             &env,
         )?;
@@ -37,11 +37,21 @@ pub(crate) fn run(flags: &Up) -> anyhow::Result<()> {
             failed = live(flags, &place, &control_plane, &env, &node) => failed,
         };
         shutdown::notify_service_manager("STOPPING=1");
-        // The node goes first: it removes its pods through the API.
-        report_unfinished(node.close(shutdown::CLOSE).await);
+        control_plane.begin_unready();
+        // The node goes while the API still answers.
+        report_unfinished(node.close(shutdown::NODE).await);
         control_plane.stop(&env).await;
         outcome
     })
+}
+
+/// Where clients on this machine reach what listens there.
+fn local(listen: SocketAddr) -> SocketAddr {
+    match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), listen.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), listen.port()),
+        _ => listen,
+    }
 }
 
 struct Home {
@@ -71,7 +81,7 @@ impl Home {
             data_dir: self.data_dir.clone(),
             listen_peer: None,
             initial_members: BTreeMap::new(),
-            advertise: if has_pods { for_pods } else { flags.api.listen },
+            advertise: if has_pods { for_pods } else { local(flags.api.listen) },
             listen,
         }
     }
@@ -93,7 +103,7 @@ async fn live(flags: &Up, place: &Home, control_plane: &ControlPlane, env: &Env,
     let joining = Joining {
         node: place.name.clone(),
         addresses: vec![node_agent::address(&flags.node)],
-        members: vec![flags.api.listen.to_string()],
+        members: vec![local(flags.api.listen).to_string()],
         token: Some(token.with_ca_hash(&control_plane.pki.ca_hash())),
         directory: place.data_dir.join("node"),
     };
