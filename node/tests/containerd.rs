@@ -1,6 +1,7 @@
 //! A whole agent with real containers, in a network namespace of its own with a containerd of its own. Needs root,
 //! containerd, runc and a static busybox; fails where it has them not.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the test runner")]
 
 #[path = "support/api.rs"]
 mod api;
@@ -70,7 +71,7 @@ fn act_as_plugin() -> Option<ExitCode> {
 
 fn real_containers_from_start_to_end() {
     let machine = Machine::new();
-    machine.run(async {
+    Machine::run(async {
         keep_the_contract(&machine).await;
         let (api, scope) = (Api::new(), Scope::root("test"));
         let agent = quorate_node::run(machine.config(), Env::real(), scope.clone(), api.client());
@@ -218,7 +219,7 @@ async fn check_inside(api: &Api, root: &std::path::Path) {
 }
 
 async fn check_server(machine: &Machine) {
-    let get = async |path: &str| machine.certificates.get(machine.server(), path).await;
+    let get = async |path: &str| machine.certificates.get(Machine::server(), path).await;
     assert_eq!(get("/healthz").await, (200, "ok".into()));
     let (status, text) = get("/containerLogs/default/words/words?stream=Stderr").await;
     assert_eq!((status, text.as_str()), (200, "to-stderr\n"));
@@ -232,7 +233,7 @@ async fn check_server(machine: &Machine) {
     let (_, metrics) = get("/metrics").await;
     assert!(metrics.contains("quorate_node_containers{state=\"running\"} 1"), "{metrics}");
     let path = "/exec/default/web/web?command=cat&command=%2Fwww%2Findex.html&output=1&error=1";
-    let told = machine.certificates.websocket(machine.server(), path).await;
+    let told = machine.certificates.websocket(Machine::server(), path).await;
     assert!(told.contains("hello") && told.contains("\"status\":\"Success\""), "{told:?}");
 }
 

@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// Where the agent's server listens.
-    pub(crate) fn server(&self) -> SocketAddr {
+    pub(crate) fn server() -> SocketAddr {
         SocketAddr::new(ADDRESS.parse().unwrap(), 10250)
     }
 
@@ -52,7 +52,7 @@ impl Machine {
                 dns: "10.96.0.10".parse().unwrap(),
                 domain: "cluster.local".into(),
             },
-            server: ServerConfig { listen: Some(self.server()), tls: Some(self.certificates.tls.clone()) },
+            server: ServerConfig { listen: Some(Self::server()), tls: Some(self.certificates.tls.clone()) },
             cgroup_root: CGROUP.into(),
             binary: std::env::current_exe().unwrap(),
             max_pods: 110,
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// Run a future on a runtime of which every thread lives in a new network namespace.
-    pub(crate) fn run(&self, future: impl Future<Output = ()> + Send) {
+    pub(crate) fn run(future: impl Future<Output = ()> + Send) {
         std::thread::scope(|scope| {
             let joined = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNET).unwrap();

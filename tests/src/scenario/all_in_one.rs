@@ -198,6 +198,8 @@ pub fn with_own_containerd(cluster: &mut Cluster) -> Result<()> {
     solo.stop()?;
     solo.ensure_gone()?;
     solo.start()?;
+    // Until its agent looks, the API shows the pod as it was.
+    await_true("another container of the pod", PODS_DEADLINE, || Ok(solo.standing()?[..1] != before[..1]))?;
     await_running(&solo.kubectl, "app=web", 1)?;
     solo.check("ask-again")?;
     solo.stop()?;
