@@ -272,7 +272,8 @@ async fn stop(scopes: &Scopes, held: Held) {
 
 async fn has_no_pods(machine: &Machine) -> bool {
     let look = machine.env.clock.timeout(PART_LIMIT, Box::pin(machine.runtime.observe())).await;
-    look.is_ok_and(|looked| looked.is_ok_and(|pods| pods.is_empty()))
+    let ours = |pod: &PodObservation| manager::is_ours(pod, &machine.config.name, true);
+    look.is_ok_and(|looked| looked.is_ok_and(|pods| !pods.values().any(ours)))
 }
 
 async fn remove_network(machine: &Machine) {

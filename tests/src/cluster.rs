@@ -130,7 +130,6 @@ impl Cluster {
         let listen = format!("127.0.0.1:{port}");
         let mut command = Command::new(&self.tools.quorate);
         command.args(["balancer", "--members", &members.join(","), "--listen", &listen]);
-        command.arg("--ca").arg(self.pki().join("ca.crt"));
         self.balancer = Some(Process::spawn("balancer", &self.lab.dir, command)?);
         self.write_kubeconfig(&format!("https://{listen}"), &self.kubectl.kubeconfig)
     }
