@@ -26,7 +26,7 @@ lint: format ## Clippy, over everything
 	$(CARGO) clippy --release --workspace --all-targets --quiet -- -D warnings
 
 unit: build ## Unit, property, contract and architecture tests
-	$(CARGO) test --release --workspace --lib --bins --test it --test simulated --test architecture
+	$(CARGO) test --release --workspace --lib --bins --test it --test simulated --test containerd --test architecture
 
 cluster-tests: build ## Scenarios on real clusters with unmodified clients
 	$(CARGO) test --release --workspace --test cluster

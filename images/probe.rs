@@ -1,21 +1,29 @@
 //! The test image's only program: static, standard library only, one sub-command per thing a test wants to see.
 //!
 //! Resolves names itself (search path and `ndots` of /etc/resolv.conf, A records over UDP), because a statically
-//! linked libc cannot load its resolver plug-ins.
+//! linked libc cannot load its resolver plug-ins. Under the name `nc` it is the `nc` of the busybox image.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const USAGE: &str = "usage: probe pause | serve PORT [TEXT] | fetch URL | resolve NAME | connect HOST:PORT | env | \
-                     sleep SECONDS | exit CODE | memory MIB";
+                     sleep SECONDS | exit CODE | memory MIB | nc …";
+const NC_USAGE: &str = "usage: nc HOST PORT | nc -l [-k] -p PORT [-e PROGRAM [ARGUMENT...]]";
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 const RESOLVER_TRIES: usize = 2;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<String> = std::env::args().collect();
+    let called = arguments.first().and_then(|name| Path::new(name).file_name()?.to_str());
+    let mut words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    if called == Some("nc") {
+        words.insert(0, "nc");
+    }
     let outcome = match words.as_slice() {
         ["pause"] => pause(),
         ["serve", port] => serve(port, "hello"),
@@ -26,6 +34,7 @@ fn main() {
         ["env"] => print_environment(),
         ["sleep", seconds] => number(seconds).map(|seconds| std::thread::sleep(Duration::from_secs(seconds))),
         ["exit", code] => number(code).map(|code| std::process::exit(i32::try_from(code).unwrap_or(1))),
+        ["nc", words @ ..] => netcat(words),
         ["memory", mebibytes] => number(mebibytes).and_then(|mebibytes| fill_memory(mebibytes)),
         _ => Err(USAGE.to_owned()),
     };
@@ -111,6 +120,72 @@ fn connect(target: &str) -> Result<TcpStream, String> {
         TcpStream::connect_timeout(&address, IO_TIMEOUT).map_err(|error| format!("connect {address}: {error}"))?;
     stream.set_read_timeout(Some(IO_TIMEOUT)).map_err(|error| error.to_string())?;
     Ok(stream)
+}
+
+// === nc ===
+
+fn netcat(words: &[&str]) -> Result<(), String> {
+    let (mut listens, mut repeats, mut port, mut program) = (false, false, None, &[][..]);
+    let mut rest = words;
+    while let [option, more @ ..] = rest
+        && let Some(letters) = option.strip_prefix('-')
+    {
+        rest = more;
+        for letter in letters.chars() {
+            match letter {
+                'l' => listens = true,
+                'k' => repeats = true,
+                'p' => (port, rest) = rest.split_first().map(|(port, more)| (Some(*port), more)).ok_or(NC_USAGE)?,
+                // All that follows is the program.
+                'e' => program = std::mem::take(&mut rest),
+                _ => return Err(format!("nc: -{letter} is unknown. {NC_USAGE}")),
+            }
+        }
+    }
+    match (listens, port, rest) {
+        (true, Some(port), []) => listen(port, repeats, program),
+        (false, None, [host, port]) if program.is_empty() => converse(connect(&format!("{host}:{port}"))?),
+        _ => Err(NC_USAGE.to_owned()),
+    }
+}
+
+/// One connection after the other with `repeats`, else one.
+fn listen(port: &str, repeats: bool, program: &[&str]) -> Result<(), String> {
+    let listener = TcpListener::bind(format!("0.0.0.0:{port}")).map_err(|error| format!("port {port}: {error}"))?;
+    for stream in listener.incoming().flatten() {
+        let outcome = match program {
+            [] => converse(stream),
+            [name, arguments @ ..] => give_to(name, arguments, stream),
+        };
+        match outcome {
+            Err(message) if repeats => eprintln!("nc: {message}"),
+            outcome if !repeats => return outcome,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The program talks to the caller in our place.
+fn give_to(name: &str, arguments: &[&str], stream: TcpStream) -> Result<(), String> {
+    let input: OwnedFd = stream.try_clone().map_err(|error| error.to_string())?.into();
+    let output: OwnedFd = stream.into();
+    let mut command = Command::new(name);
+    command.args(arguments).stdin(Stdio::from(input)).stdout(Stdio::from(output));
+    command.status().map(drop).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Standard input to the other side, its answer to standard output, until it has no more to say.
+fn converse(stream: TcpStream) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    stream.set_read_timeout(None).map_err(failed)?;
+    let (mut answers, mut questions) = (stream.try_clone().map_err(failed)?, stream);
+    std::thread::spawn(move || {
+        // The other side may have closed already: what it said is what counts.
+        let _left = std::io::copy(&mut std::io::stdin(), &mut questions);
+        let _closed = questions.shutdown(Shutdown::Write);
+    });
+    std::io::copy(&mut answers, &mut std::io::stdout()).map(drop).map_err(failed)
 }
 
 // === names ===

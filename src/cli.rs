@@ -163,7 +163,8 @@ pub(crate) struct NodeFlags {
     /// What runs containers [default: containerd as root, else simulated].
     #[arg(long, value_enum)]
     pub runtime: Option<RuntimeKind>,
-    /// An existing containerd's socket; without it the node starts its own under the data directory.
+    /// An existing containerd's socket, whose pods outlive the agent; without it the node starts its own under the data
+    /// directory, and stops it when it is stopped itself.
     #[arg(long, value_name = "PATH")]
     pub containerd_address: Option<PathBuf>,
     /// Image archives to load before the node is ready.
@@ -175,6 +176,9 @@ pub(crate) struct NodeFlags {
     /// Where the node serves logs, exec and metrics.
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     pub node_port: u16,
+    /// The cgroup above the node's pods [default: quorate-NAME].
+    #[arg(long, value_name = "NAME")]
+    pub cgroup_root: Option<String>,
     /// Labels of the node.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub labels: Vec<String>,

@@ -88,9 +88,14 @@ impl ControlPlane {
         }
     }
 
-    /// The order of [`shutdown`]; `before_close` ends what lives in this process and still needs the API.
-    pub(crate) async fn stop(self, env: &Env) {
+    /// From now on `/readyz` fails; requests are still answered.
+    pub(crate) fn begin_unready(&self) {
         self.server.begin_drain();
+    }
+
+    /// The order of [`shutdown`].
+    pub(crate) async fn stop(self, env: &Env) {
+        self.begin_unready();
         env.clock.sleep(shutdown::UNREADY).await;
         self.server.close();
         report_unfinished(self.serving.close(shutdown::DRAIN).await);

@@ -59,7 +59,7 @@ pub(crate) fn config(flags: &NodeFlags, place: &Place<'_>, membership: &Membersh
             listen: (!simulated).then(|| SocketAddr::new(node_address, flags.node_port)),
             tls: (!simulated).then(|| membership.server_tls()),
         },
-        cgroup_root: format!("quorate-{}", place.name),
+        cgroup_root: flags.cgroup_root.clone().unwrap_or_else(|| format!("quorate-{}", place.name)),
         binary: own_binary()?,
         max_pods: MAX_PODS,
         run_proxy: !simulated,

@@ -4,16 +4,23 @@
 //! |---|---|---|
 //! | 1 signal | SIGTERM or SIGINT; a second one ends the process at once | – |
 //! | 2 unready | `/readyz` fails, so that balancers look elsewhere; requests are still answered | `UNREADY` |
-//! | 3 drain | no new connections; watches end; requests in flight finish | `DRAIN` |
-//! | 4 hand over | scheduler and controllers end, then leadership moves to another member | `HAND_OVER` |
-//! | 5 close | node, reflectors and every other task end; the store flushes and closes | `CLOSE` |
+//! | 3 node | in `up` and `node`: pods of a private containerd end, and with them the node's network | `NODE` |
+//! | 4 drain | no new connections; watches end; requests in flight finish | `DRAIN` |
+//! | 5 hand over | scheduler and controllers end, then leadership moves to another member | `HAND_OVER` |
+//! | 6 close | reflectors and every other task end; the store flushes and closes | `CLOSE` |
 
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) const UNREADY: Duration = Duration::from_millis(100);
+/// The node's agent keeps to its own bound; what is added is for its tasks to be joined.
+pub(crate) const NODE: Duration = quorate_node::agent::STOP_LIMIT.saturating_add(Duration::from_secs(5));
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) const HAND_OVER: Duration = Duration::from_secs(3);
 pub(crate) const CLOSE: Duration = Duration::from_secs(20);
@@ -66,10 +73,18 @@ fn end_at_next_signal() -> anyhow::Result<tokio::sync::oneshot::Receiver<()>> {
 /// Tells systemd (`Type=notify`) how far we are: `READY=1`, `STOPPING=1`. Does nothing outside systemd.
 pub(crate) fn notify_service_manager(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let sent = std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.send_to(state.as_bytes(), &path));
-    if let Err(error) = sent {
+    if let Err(error) = notify(path.as_encoded_bytes(), state) {
         tracing::warn!(%error, "the service manager could not be notified");
     }
+}
+
+/// A path, or after an `@` a name without a file.
+fn notify(socket: &[u8], state: &str) -> std::io::Result<()> {
+    let address = match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(OsStr::from_bytes(socket))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
 #[cfg(test)]
@@ -98,6 +113,26 @@ mod tests {
         }
     }
 
+    fn received(socket: &UnixDatagram) -> String {
+        let mut buffer = [0; 32];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+
+    #[test]
+    fn the_service_manager_is_told_at_a_path_or_an_abstract_name() {
+        let path = std::env::temp_dir().join(format!("quorate-notify-{}", std::process::id()));
+        let at_path = UnixDatagram::bind(&path).unwrap();
+        notify(path.as_os_str().as_encoded_bytes(), "READY=1").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(received(&at_path), "READY=1");
+        let name = format!("quorate-notify-{}", std::process::id());
+        let abstract_one = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        notify(format!("@{name}").as_bytes(), "STOPPING=1").unwrap();
+        assert_eq!(received(&abstract_one), "STOPPING=1");
+        assert!(notify(b"/nowhere/at/all", "READY=1").is_err());
+    }
+
     #[test]
     fn a_second_signal_ends_a_process_whose_shutdown_hangs() {
         if std::env::var_os(IN_CHILD).is_some() {
@@ -121,10 +156,9 @@ mod tests {
 
     #[test]
     fn the_units_wait_longer_than_the_steps_may_take() {
-        let steps = UNREADY + DRAIN + HAND_OVER * 2 + CLOSE * 3;
-        for unit in
-            [include_str!("../docs/systemd/quorate.service"), include_str!("../docs/systemd/quorate-node.service")]
-        {
+        let server = (include_str!("../docs/systemd/quorate.service"), UNREADY + DRAIN + HAND_OVER * 2 + CLOSE * 3);
+        let node = (include_str!("../docs/systemd/quorate-node.service"), NODE + CLOSE);
+        for (unit, steps) in [server, node] {
             let line = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
             let patience = Duration::from_secs(line.parse().unwrap());
             assert!(patience > steps, "{patience:?} for {steps:?}");

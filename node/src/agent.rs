@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::cgroup::Cgroups;
 use crate::config::{Config, RuntimeChoice};
-use crate::containerd::{self, Containerd, ContainerdError};
+use crate::containerd::{self, Containerd, ContainerdError, import_archives};
 use crate::events::Recorder;
 use crate::images::Images;
 use crate::logs;
@@ -32,8 +32,13 @@ const PART_LIMIT: Duration = Duration::from_secs(5);
 /// Given to containers of a private runtime when the agent ends.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 /// Given to all pods of a private runtime together to be gone.
-const DRAIN_LIMIT: Duration = Duration::from_secs(60);
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// The longest that an agent takes to end: its four parts, the removal of its network, its pods, its containerd.
+pub const STOP_LIMIT: Duration =
+    PART_LIMIT.saturating_mul(6).saturating_add(DRAIN_LIMIT).saturating_add(containerd::END_LIMIT);
 const POD_CIDR_POLL: Duration = Duration::from_millis(200);
+/// Somebody else's runtime may start after the agent; it is asked again after this.
+const RUNTIME_POLL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -73,27 +78,38 @@ impl Scopes {
     }
 }
 
-/// Run the agent until `scope` is cancelled. Returns once everything it started is stopped; to be awaited to its end.
+/// What there is to take down again. Each piece is noted as soon as it exists: a start may fail or be cut off anywhere,
+/// and may have found pods that an agent before it had left.
+#[derive(Default)]
+struct Held {
+    private: Option<Containerd>,
+    machine: Option<Machine>,
+}
+
+/// What pods have on a real machine.
+struct Machine {
+    config: Arc<Config>,
+    env: Env,
+    runtime: Runtime,
+    host: HostParts,
+}
+
+/// Run the agent until `scope` is cancelled. Returns once everything it started is stopped, within [`STOP_LIMIT`]; to be
+/// awaited to its end.
 pub async fn run(config: Config, env: Env, scope: Scope, client: kube::Client) -> Result<(), AgentError> {
     std::fs::create_dir_all(&config.root_dir)
         .map_err(|source| AgentError::Directory { path: config.root_dir.display().to_string(), source })?;
     let scopes = Scopes::new(&config.name);
-    let mut private = None;
+    let mut held = Held::default();
     let started = tokio::select! {
-        started = start(Arc::new(config), env, &scopes, client, &mut private) => started.map(Some),
-        () = scope.cancelled() => Ok(None),
+        started = start(Arc::new(config), env, &scopes, client, &mut held) => started,
+        () = scope.cancelled() => Ok(()),
     };
-    match started {
-        Ok(running) => {
-            scope.cancelled().await;
-            Box::pin(stop(&scopes, running, private)).await;
-            Ok(())
-        }
-        Err(error) => {
-            Box::pin(stop(&scopes, None, private)).await;
-            Err(error)
-        }
+    if started.is_ok() {
+        scope.cancelled().await;
     }
+    Box::pin(stop(&scopes, held)).await;
+    started
 }
 
 async fn start(
@@ -101,29 +117,34 @@ async fn start(
     env: Env,
     scopes: &Scopes,
     client: kube::Client,
-    private: &mut Option<Containerd>,
-) -> Result<Runner, AgentError> {
+    held: &mut Held,
+) -> Result<(), AgentError> {
     let (network_ready_in, network_ready) = watch::channel(false);
+    let listener = server::listen(&config.server, &scopes.node).await?;
     let events = Recorder::start(&config.name, client.clone(), &env, &scopes.node);
     let objects = Objects::start(client.clone(), &scopes.node);
-    let runtime = start_runtime(&config, &env, scopes, &client, private).await?;
+    let node = allocatable(&config);
+    let simulated = matches!(config.runtime, RuntimeChoice::Simulated);
+    let host = (!simulated).then(|| HostParts {
+        volumes: Volumes::new(config.pods_dir(), objects.clone(), env.clone(), node.clone()),
+        cgroups: Cgroups::find(&config.cgroup_root),
+    });
+    let runtime = connect_runtime(&config, &env, scopes, &client, held).await?;
+    held.machine =
+        host.clone().map(|host| Machine { config: config.clone(), env: env.clone(), runtime: runtime.clone(), host });
+    launch_runtime(&config, &runtime, scopes, held).await?;
     let registration =
         Registration::new(config.clone(), env.clone(), client.clone(), runtime.clone(), events.clone(), network_ready);
-    registration.register().await;
-    registration.start(&scopes.node);
-    let simulated = matches!(config.runtime, RuntimeChoice::Simulated);
+    let registered = registration.register().await;
+    registration.start(registered.status, &scopes.node);
     if !simulated {
-        let handle = Network::start(network::Config::of(&config), &env, &scopes.network, client.clone()).await?;
+        let network = network_config(&config, &runtime, &env).await?;
+        let handle = Network::start(network, &env, &scopes.network, client.clone()).await?;
         if let Err(error) = handle.loaded().await {
             tracing::debug!(%error, "the network has stopped while it was loading");
         }
         logs::rotate::start(runtime.clone(), config.pod_logs_dir(), env.clone(), &scopes.node);
     }
-    let node = allocatable(&config);
-    let host = (!simulated).then(|| HostParts {
-        volumes: Volumes::new(config.pods_dir(), objects.clone(), env.clone(), node.clone()),
-        cgroups: Cgroups::find(&config.cgroup_root),
-    });
     objects.wait_for_services().await;
     let runner = Runner {
         images: Images::new(runtime.clone(), objects.clone(), events.clone(), env.clone()),
@@ -136,41 +157,68 @@ async fn start(
         host,
         node,
     };
-    let pods = manager::start(runner.clone(), &scopes.pods);
-    server::start(server::Node { config, env, scope: scopes.node.clone(), client, runtime, pods }).await?;
+    let pods = manager::start(runner, &scopes.pods);
+    tracing::info!(node = %config.name, "node agent started");
+    if let Some(listener) = listener {
+        server::start(server::Node { config, env, scope: scopes.node.clone(), client, runtime, pods }, listener);
+    }
     network_ready_in.send_replace(true);
-    tracing::info!(node = %runner.config.name, "node agent started");
     // The channel's end lives as long as the node reports.
     scopes.node.spawn_until_cancelled("network-ready", async move { network_ready_in.closed().await });
-    Ok(runner)
+    Ok(())
 }
 
-async fn start_runtime(
+/// A handle to the runtime. A private one need not run yet.
+async fn connect_runtime(
     config: &Config,
     env: &Env,
     scopes: &Scopes,
     client: &kube::Client,
-    private: &mut Option<Containerd>,
+    held: &mut Held,
 ) -> Result<Runtime, AgentError> {
-    match &config.runtime {
+    let address = match &config.runtime {
         RuntimeChoice::Simulated => {
             let cidr = match config.network.pod_cidr {
                 Some(cidr) => cidr,
                 None => pod_cidr(config, env, client).await,
             };
-            Ok(Runtime::Simulated(SimulatedRuntime::new(env.clone(), cidr)))
+            return Ok(Runtime::Simulated(SimulatedRuntime::new(env.clone(), cidr)));
         }
-        RuntimeChoice::External { address } => {
-            Ok(Runtime::Cri(Box::new(CriRuntime::connect(address, env.clock.clone(), &scopes.runtime)?)))
-        }
+        RuntimeChoice::External { address } => address.clone(),
         RuntimeChoice::Private => {
-            let containerd = Containerd::start(config, &env.clock, &scopes.runtime).await?;
-            let containerd = private.insert(containerd);
-            let runtime = CriRuntime::connect(&containerd::socket(config), env.clock.clone(), &scopes.runtime)?;
-            containerd.load_images(config, &runtime).await?;
-            Ok(Runtime::Cri(Box::new(runtime)))
+            held.private = Some(Containerd::prepare(config, &env.clock)?);
+            containerd::socket(config)
         }
+    };
+    Ok(Runtime::Cri(Box::new(CriRuntime::connect(&address, env.clock.clone(), &scopes.runtime)?)))
+}
+
+async fn launch_runtime(config: &Config, runtime: &Runtime, scopes: &Scopes, held: &Held) -> Result<(), AgentError> {
+    if let (Some(containerd), Runtime::Cri(runtime)) = (&held.private, runtime) {
+        containerd.launch(&scopes.runtime).await?;
+        containerd.load_images(config, runtime).await?;
     }
+    Ok(())
+}
+
+/// The network of the node. Somebody else's runtime looks for CNI plugins in places of its own, and is given the images
+/// here, now that it answers.
+async fn network_config(config: &Config, runtime: &Runtime, env: &Env) -> Result<network::Config, AgentError> {
+    let mut network = network::Config::of(config);
+    if let (RuntimeChoice::External { address }, Runtime::Cri(runtime)) = (&config.runtime, runtime) {
+        let places = loop {
+            match runtime.cni_places().await {
+                Ok(places) => break places,
+                Err(error) => tracing::warn!(%error, address = %address.display(), "waiting for the container runtime"),
+            }
+            env.clock.sleep(RUNTIME_POLL).await;
+        };
+        if let Some(places) = places {
+            (network.cni.bin_dir, network.cni.conf_dir) = (places.bin_dir, places.conf_dir);
+        }
+        import_archives(address, None, &config.image_archives).await?;
+    }
+    Ok(network)
 }
 
 /// The range the cluster gives this node, once it has.
@@ -191,28 +239,53 @@ fn allocatable(config: &Config) -> Allocatable {
     Allocatable { cpu_milli: capacity.cpu_milli, memory_bytes: capacity.memory_bytes }
 }
 
-/// Pods of a private runtime end with it; those of somebody else's go on without the agent.
-async fn stop(scopes: &Scopes, running: Option<Runner>, private: Option<Containerd>) {
+/// Pods of a private runtime end with it. Those of somebody else's go on without the agent, and keep what they need of the
+/// node: cgroups, addresses, routes and rules.
+async fn stop(scopes: &Scopes, held: Held) {
     close(&scopes.pods).await;
     close(&scopes.node).await;
-    if let Some(runner) = running.as_ref().filter(|_| private.is_some())
-        && runner.env.clock.timeout(DRAIN_LIMIT, Box::pin(remove_pods(runner))).await.is_err()
+    let is_private = held.private.is_some();
+    if let Some(machine) = held.machine.as_ref().filter(|_| is_private)
+        && machine.env.clock.timeout(DRAIN_LIMIT, Box::pin(remove_pods(machine))).await.is_err()
     {
         tracing::warn!("not all pods could be removed in time");
     }
+    let unneeded = match &held.machine {
+        Some(machine) if is_private || Box::pin(has_no_pods(machine)).await => Some(machine),
+        Some(_) | None => None,
+    };
     close(&scopes.network).await;
+    if let Some(machine) = unneeded {
+        remove_network(machine).await;
+    }
     close(&scopes.runtime).await;
-    if let Some(containerd) = private {
+    if let Some(containerd) = held.private {
         containerd.stop().await;
     }
-    if let Some(host) = running.as_ref().and_then(|runner| runner.host.as_ref())
-        && matches!(running.as_ref().map(|runner| &runner.config.runtime), Some(RuntimeChoice::Private))
-    {
-        host.cgroups.remove_all();
+    if let Some(machine) = unneeded {
+        machine.host.cgroups.remove_all();
     }
     for scope in scopes.all() {
         scope.cancel();
     }
+}
+
+async fn has_no_pods(machine: &Machine) -> bool {
+    let look = machine.env.clock.timeout(PART_LIMIT, Box::pin(machine.runtime.observe())).await;
+    let ours = |pod: &PodObservation| manager::is_ours(pod, &machine.config.name, true);
+    look.is_ok_and(|looked| looked.is_ok_and(|pods| !pods.values().any(ours)))
+}
+
+async fn remove_network(machine: &Machine) {
+    let scope = Scope::root("network-removal");
+    let config = network::Config::of(&machine.config);
+    let removal = Network::remove(&config, &machine.env, &scope);
+    match machine.env.clock.timeout(PART_LIMIT, removal).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the node's rules and routes are not removed"),
+        Err(elapsed) => tracing::warn!(error = %elapsed, "the node's rules and routes are not removed"),
+    }
+    scope.cancel();
 }
 
 async fn close(scope: &Scope) {
@@ -221,37 +294,35 @@ async fn close(scope: &Scope) {
     }
 }
 
-async fn remove_pods(runner: &Runner) {
-    let observed = match runner.runtime.observe().await {
+async fn remove_pods(machine: &Machine) {
+    let observed = match machine.runtime.observe().await {
         Ok(observed) => observed,
         Err(error) => {
             tracing::warn!(%error, "the runtime does not tell which pods are left");
             return;
         }
     };
-    join_all(observed.iter().map(|(uid, pod)| remove_pod(runner, uid, pod))).await;
+    join_all(observed.iter().map(|(uid, pod)| remove_pod(machine, uid, pod))).await;
 }
 
-async fn remove_pod(runner: &Runner, uid: &str, pod: &PodObservation) {
+async fn remove_pod(machine: &Machine, uid: &str, pod: &PodObservation) {
     let live = pod.containers.iter().filter(|container| crate::pod::step::is_live_container(container));
-    for outcome in join_all(live.map(|container| runner.runtime.stop_container(&container.id, LAST_GRACE))).await {
+    for outcome in join_all(live.map(|container| machine.runtime.stop_container(&container.id, LAST_GRACE))).await {
         if let Err(error) = outcome {
             tracing::warn!(%error, "container not stopped");
         }
     }
     for sandbox in &pod.sandboxes {
-        let stopped = runner.runtime.stop_sandbox(&sandbox.id).await;
+        let stopped = machine.runtime.stop_sandbox(&sandbox.id).await;
         let removed = match stopped {
-            Ok(()) => runner.runtime.remove_sandbox(&sandbox.id).await,
+            Ok(()) => machine.runtime.remove_sandbox(&sandbox.id).await,
             Err(error) => Err(error),
         };
         if let Err(error) = removed {
             tracing::warn!(%error, "sandbox not removed");
         }
     }
-    if let Some(host) = &runner.host
-        && let Err(error) = host.volumes.tear_down(uid).await
-    {
+    if let Err(error) = machine.host.volumes.tear_down(uid).await {
         tracing::warn!(%error, "volumes not removed");
     }
 }

@@ -16,8 +16,10 @@ use tokio::process::{Child, Command};
 use crate::config::Config;
 use crate::runtime::CriRuntime;
 
+mod import;
 mod pause;
 
+pub use import::import_archives;
 pub use pause::IMAGE as PAUSE_IMAGE;
 
 /// From the start of the process to its first answer.
@@ -25,6 +27,8 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 const READY_POLL: Duration = Duration::from_millis(50);
 /// Given to the process between SIGTERM and SIGKILL.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// The longest that [`Containerd::stop`] takes.
+pub const END_LIMIT: Duration = STOP_LIMIT.saturating_mul(2);
 const STOP_POLL: Duration = Duration::from_millis(50);
 /// Started again no sooner after it has ended by itself.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
@@ -56,9 +60,10 @@ pub enum ContainerdError {
 }
 
 /// The running process, ours to stop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Containerd {
     directory: PathBuf,
+    socket: PathBuf,
     snapshotter: &'static str,
     child: std::sync::Arc<Mutex<Option<Child>>>,
     clock: Clock,
@@ -69,28 +74,35 @@ pub fn socket(config: &Config) -> PathBuf {
 }
 
 impl Containerd {
-    /// Start it, or take over the one that runs, and keep it running until [`Containerd::stop`].
-    pub async fn start(config: &Config, clock: &Clock, scope: &Scope) -> Result<Self, ContainerdError> {
-        let directory = config.containerd_dir();
+    /// Its files are written; nothing runs yet. Whoever has the value can stop what [`Containerd::launch`] starts, also
+    /// when that is cut off.
+    pub fn prepare(config: &Config, clock: &Clock) -> Result<Self, ContainerdError> {
         let socket = socket(config);
         if socket.as_os_str().len() > SOCKET_PATH_MAX {
             return Err(ContainerdError::SocketPath(socket.display().to_string()));
         }
         let snapshotter = write_files(config)?;
-        let this = Self { directory, snapshotter, child: std::sync::Arc::default(), clock: clock.clone() };
-        if answers(&socket).await {
-            tracing::info!("taking over the containerd that runs");
-        } else {
-            // Left by one that was killed; a client must not take it for a live one.
-            remove_if_there(&socket)?;
-            *this.child.lock() = Some(this.spawn()?);
-            this.wait_until_ready(&socket).await?;
-        }
-        this.supervise(&socket, scope);
-        Ok(this)
+        let directory = config.containerd_dir();
+        Ok(Self { directory, socket, snapshotter, child: std::sync::Arc::default(), clock: clock.clone() })
     }
 
-    fn spawn(&self) -> Result<Child, ContainerdError> {
+    /// Start it, or take over the one that runs, and keep it running until [`Containerd::stop`].
+    pub async fn launch(&self, scope: &Scope) -> Result<(), ContainerdError> {
+        // One that an agent before us started may be just starting, or hang.
+        if self.is_running() && self.wait_until_ready().await.is_ok() {
+            tracing::info!("taking over the containerd that runs");
+        } else {
+            self.end_process().await;
+            // Left by one that was killed; a client must not take it for a live one.
+            remove_if_there(&self.socket)?;
+            self.spawn()?;
+            self.wait_until_ready().await?;
+        }
+        self.supervise(scope);
+        Ok(())
+    }
+
+    fn spawn(&self) -> Result<(), ContainerdError> {
         let log_path = self.directory.join("containerd.log");
         let file = |source| ContainerdError::File { path: log_path.display().to_string(), source };
         let log = std::fs::File::options().create(true).append(true).open(&log_path).map_err(file)?;
@@ -101,7 +113,9 @@ impl Containerd {
         give_back(false);
         let child = Command::new("containerd")
             .arg("--config")
-            .arg(self.directory.join("config.toml"))
+            .arg(self.configuration_path())
+            // It would tell the service manager of itself in our name.
+            .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
@@ -111,17 +125,19 @@ impl Containerd {
             .map_err(|source| ContainerdError::Spawn { program: "containerd", source });
         give_back(without);
         let child = child?;
-        if let Some(pid) = child.id() {
+        let pid = child.id();
+        *self.child.lock() = Some(child);
+        if let Some(pid) = pid {
             let path = self.directory.join("pid");
             std::fs::write(&path, pid.to_string())
                 .map_err(|source| ContainerdError::File { path: path.display().to_string(), source })?;
         }
-        Ok(child)
+        Ok(())
     }
 
-    async fn wait_until_ready(&self, socket: &Path) -> Result<(), ContainerdError> {
+    async fn wait_until_ready(&self) -> Result<(), ContainerdError> {
         let ready = async {
-            while !answers(socket).await {
+            while !answers(&self.socket).await {
                 self.clock.sleep(READY_POLL).await;
             }
         };
@@ -131,14 +147,8 @@ impl Containerd {
     }
 
     /// Start it again when it ends by itself.
-    fn supervise(&self, socket: &Path, scope: &Scope) {
-        let this = Self {
-            directory: self.directory.clone(),
-            snapshotter: self.snapshotter,
-            child: self.child.clone(),
-            clock: self.clock.clone(),
-        };
-        let socket = socket.to_owned();
+    fn supervise(&self, scope: &Scope) {
+        let this = self.clone();
         scope.spawn_until_cancelled("containerd", async move {
             loop {
                 this.clock.sleep(RESTART_PAUSE).await;
@@ -146,10 +156,8 @@ impl Containerd {
                     continue;
                 }
                 tracing::error!("containerd has ended; starting it again");
-                let started = remove_if_there(&socket).and_then(|()| this.spawn());
-                match started {
-                    Ok(child) => *this.child.lock() = Some(child),
-                    Err(error) => tracing::error!(%error, "containerd not started"),
+                if let Err(error) = remove_if_there(&this.socket).and_then(|()| this.spawn()) {
+                    tracing::error!(%error, "containerd not started");
                 }
             }
         });
@@ -157,51 +165,59 @@ impl Containerd {
 
     /// Load image archives, and the sandbox image if it is not there.
     pub async fn load_images(&self, config: &Config, runtime: &CriRuntime) -> Result<(), ContainerdError> {
-        for archive in &config.image_archives {
-            self.import(archive).await?;
-        }
+        import_archives(&self.socket, Some(self.snapshotter), &config.image_archives).await?;
         if matches!(runtime.image_status(PAUSE_IMAGE).await, Ok(Some(_))) {
             return Ok(());
         }
         let archive = self.directory.join("pause.tar");
         let file = |source| ContainerdError::File { path: archive.display().to_string(), source };
         std::fs::write(&archive, pause::archive()).map_err(file)?;
-        self.import(&archive).await?;
+        import_archives(&self.socket, Some(self.snapshotter), std::slice::from_ref(&archive)).await?;
         std::fs::remove_file(&archive).map_err(file)
-    }
-
-    async fn import(&self, archive: &Path) -> Result<(), ContainerdError> {
-        let output = Command::new("ctr")
-            .arg("--address")
-            .arg(self.directory.join("c.sock"))
-            .args(["--namespace", "k8s.io", "images", "import", "--snapshotter", self.snapshotter])
-            .arg(archive)
-            .kill_on_drop(true)
-            .output()
-            .await
-            .map_err(|source| ContainerdError::Spawn { program: "ctr", source })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(ContainerdError::Import { archive: archive.display().to_string(), output })
     }
 
     fn is_running(&self) -> bool {
         let mut child = self.child.lock();
-        if let Some(child) = child.as_mut() {
-            return matches!(child.try_wait(), Ok(None));
+        match child.as_mut() {
+            Some(child) => matches!(child.try_wait(), Ok(None)),
+            None => self.recorded_pid().is_some(),
         }
-        self.pid().is_some_and(|pid| kill(pid, None).is_ok())
     }
 
     fn pid(&self) -> Option<Pid> {
+        let child = self.child.lock().as_ref().map(Child::id);
+        match child {
+            Some(id) => i32::try_from(id?).ok().map(Pid::from_raw),
+            None => self.recorded_pid(),
+        }
+    }
+
+    /// The process of an agent before us, if it lives. The number alone proves nothing: it may belong to another program by
+    /// now.
+    fn recorded_pid(&self) -> Option<Pid> {
         let text = std::fs::read_to_string(self.directory.join("pid")).ok()?;
-        text.trim().parse().ok().map(Pid::from_raw)
+        let pid: i32 = text.trim().parse().ok()?;
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let ours = self.configuration_path();
+        let is_ours = command.split(|byte| *byte == 0).any(|word| word == ours.as_os_str().as_encoded_bytes());
+        is_ours.then_some(Pid::from_raw(pid))
+    }
+
+    fn configuration_path(&self) -> PathBuf {
+        self.directory.join("config.toml")
     }
 
     /// End the process. To be called when nothing supervises it any more and no pod is left.
     pub async fn stop(self) {
+        self.end_process().await;
+        for name in ["pid", "c.sock", "c.sock.ttrpc"] {
+            if let Err(error) = remove_if_there(&self.directory.join(name)) {
+                tracing::debug!(%error, "file of containerd not removed");
+            }
+        }
+    }
+
+    async fn end_process(&self) {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             let Some(pid) = self.pid().filter(|_| self.is_running()) else { break };
             if let Err(error) = kill(pid, signal) {
@@ -215,11 +231,6 @@ impl Containerd {
             };
             if self.clock.timeout(STOP_LIMIT, ended).await.is_ok() {
                 break;
-            }
-        }
-        for name in ["pid", "c.sock", "c.sock.ttrpc"] {
-            if let Err(error) = remove_if_there(&self.directory.join(name)) {
-                tracing::debug!(%error, "file of containerd not removed");
             }
         }
     }

@@ -14,7 +14,8 @@
 //! - what runs is rebuilt from the runtime's labels after a restart of the agent; no container is restarted for it;
 //! - a pod object is removed only once its containers are gone and its volumes are unmounted.
 //!
-//! Tasks: all in the [`quorate_env::Scope`] given to [`agent::run`]. Bounds: named constants beside each queue.
+//! Tasks: in a scope for each part, all of them ended, one part after the other, before [`agent::run`] returns. Bounds:
+//! named constants beside each queue.
 
 pub mod agent;
 pub mod balancer;

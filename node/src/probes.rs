@@ -98,6 +98,15 @@ impl Prober {
         self.results.lock().clone()
     }
 
+    /// [`Prober::results`], and for containers that run and are not probed yet what the API shows of them.
+    pub fn known(&self, pod: &Pod, observed: &PodObservation) -> BTreeMap<String, ProbeState> {
+        let mut results = self.results();
+        for container in observed.containers.iter().filter(|container| container.state == ContainerState::Running) {
+            results.entry(container.id.clone()).or_insert_with(|| inherited(pod, container));
+        }
+        results
+    }
+
     /// Probe exactly the containers that run. What the API already shows of a container's readiness is taken over, so
     /// that a restart of the agent does not make ready pods unready.
     pub fn sync(&mut self, pod: &Arc<Pod>, observed: &PodObservation, host: Option<IpAddr>) {
@@ -384,6 +393,20 @@ mod tests {
         prober.wind_down(&PodObservation::default());
         assert!(prober.results().is_empty());
         assert_eq!(scope.close(PATIENCE).await, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_container_that_is_found_running_is_as_ready_as_the_api_shows_it() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"uid": "u"},
+            "spec": {"containers": [{"name": "web", "readinessProbe": {"tcpSocket": {"port": 1}}}]},
+            "status": {"containerStatuses": [{"name": "web", "containerID": "containerd://one", "ready": true,
+                "started": true, "restartCount": 0, "image": "i", "imageID": "i"}]},
+        }))
+        .unwrap();
+        let of_id = |id: &str| inherited(&pod, &running(id).containers[0]);
+        assert_eq!((of_id("one").readiness, of_id("one").startup), (Some(true), Some(true)));
+        assert_eq!(of_id("another"), ProbeState::default());
     }
 
     #[test]

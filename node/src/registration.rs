@@ -30,6 +30,8 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 const IMAGES_MAX: usize = 50;
 /// The keys of the labels that the node was told to have, so that those it is no longer told of can be taken away.
 const ANNOTATION_LABELS: &str = "quorate.io/labels";
+/// A node that was ready before its agent started again stays so in the API until its parts run, but no longer.
+const READY_CREDIT: Duration = Duration::from_secs(30);
 const RETRY_INITIAL: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(7);
 
@@ -133,17 +135,25 @@ impl Registration {
         }
     }
 
-    /// Report and renew until the scope ends.
-    pub fn start(self, scope: &Scope) {
+    /// Report and renew until the scope ends. `known` is what the API shows of the node so far.
+    pub fn start(self, known: Option<NodeStatus>, scope: &Scope) {
         let this = Arc::new(self);
         let reporter = this.clone();
-        scope.spawn_until_cancelled("node-status", async move { reporter.report_loop().await });
+        scope.spawn_until_cancelled("node-status", async move { reporter.report_loop(known).await });
         scope.spawn_until_cancelled("node-lease", async move { this.lease_loop().await });
     }
 
-    async fn report_loop(&self) {
-        let mut reported: Option<Reported> = None;
+    async fn report_loop(&self, known: Option<NodeStatus>) {
         let mut network_ready = self.network_ready.clone();
+        if known.as_ref().is_some_and(is_ready) {
+            // Services would lose the endpoints of pods that run on as if nothing had happened.
+            let started = network_ready.wait_for(|ready| *ready);
+            if self.env.clock.timeout(READY_CREDIT, started).await.is_err() {
+                tracing::warn!("the node was ready, and its parts do not start");
+            }
+        }
+        // As old as can be: it is written at once.
+        let mut reported = known.map(|status| Reported { status, at: Timestamp::UNIX_EPOCH });
         let mut interval = self.env.clock.interval(STATUS_PERIOD);
         self.events.record(node_reference(&self.config.name), Level::Normal, "Starting", "Starting kubelet.".into());
         loop {

@@ -20,7 +20,7 @@ use quorate_env::{Env, Scope};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Config;
+use crate::config::{Config, ServerConfig};
 use crate::pod::manager::Pods;
 use crate::runtime::Runtime;
 
@@ -90,13 +90,29 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Listen, if the configuration names an address and a certificate, and serve until the scope ends.
-pub async fn start(node: Node) -> Result<(), ServeError> {
-    let (Some(address), Some(tls)) = (node.config.server.listen, node.config.server.tls.clone()) else {
-        return Ok(());
-    };
-    let acceptor = tls::acceptor(&tls, &node.scope)?;
-    let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+/// The listening socket with its certificate, if the configuration names both.
+pub struct Listener {
+    socket: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// Listen before anything else is started: a port in use then leaves nothing behind.
+pub async fn listen(config: &ServerConfig, scope: &Scope) -> Result<Option<Listener>, ServeError> {
+    let (Some(address), Some(tls)) = (config.listen, &config.tls) else { return Ok(None) };
+    let acceptor = tls::acceptor(tls, scope)?;
+    let socket = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+    Ok(Some(Listener { socket, acceptor }))
+}
+
+/// Serve until the scope ends.
+pub fn start(node: Node, listener: Listener) {
+    let Listener { socket: listener, acceptor } = listener;
     let scope = node.scope.clone();
     let connections = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     let router = router(node.clone());
@@ -118,7 +134,6 @@ pub async fn start(node: Node) -> Result<(), ServeError> {
             });
         }
     });
-    Ok(())
 }
 
 async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, router: Router, node: Node) {

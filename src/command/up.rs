@@ -37,8 +37,9 @@ pub(crate) fn run(flags: &Up) -> anyhow::Result<()> {
             failed = live(flags, &place, &control_plane, &env, &node) => failed,
         };
         shutdown::notify_service_manager("STOPPING=1");
-        // The node goes first: it removes its pods through the API.
-        report_unfinished(node.close(shutdown::CLOSE).await);
+        control_plane.begin_unready();
+        // The node goes while the API still answers.
+        report_unfinished(node.close(shutdown::NODE).await);
         control_plane.stop(&env).await;
         outcome
     })

@@ -4,10 +4,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
+use crate::interrupt;
+
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Polls `probe` until it yields a value. Errors of the probe are kept and told when the deadline passes.
 pub fn await_until<T>(what: &str, deadline: Duration, mut probe: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    await_uninterrupted(what, deadline, || {
+        if interrupt::check().is_err() {
+            return Ok(Some(Err(anyhow!("{what}: interrupted"))));
+        }
+        Ok(probe()?.map(Ok))
+    })?
+}
+
+/// As [`await_until`], for what must be waited for after an interruption, too.
+pub fn await_uninterrupted<T>(
+    what: &str,
+    deadline: Duration,
+    mut probe: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let started = Instant::now();
     loop {
         let last = match probe() {

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
 
 use crate::await_until::{await_true, await_until};
+use crate::interrupt;
 use crate::kubectl::{Kubectl, text};
 use crate::lab::Lab;
 use crate::process::{Process, run};
@@ -28,12 +28,10 @@ pub enum Runtime {
 
 impl Runtime {
     /// Real containers if this machine can have them, else why not.
-    pub fn available(lab: &Lab) -> (Self, Option<String>) {
-        let missing = ["containerd", "runc", "nft"].into_iter().find(|program| !on_path(program));
-        match (lab.has_namespaces(), missing) {
-            (false, _) => (Self::Simulated, Some("not root".to_owned())),
-            (true, Some(program)) => (Self::Simulated, Some(format!("{program} is not installed"))),
-            (true, None) => (Self::Containerd, None),
+    pub fn available(tools: &Tools) -> (Self, Option<String>) {
+        match &tools.images {
+            Ok(_) => (Self::Containerd, None),
+            Err(reason) => (Self::Simulated, Some(reason.clone())),
         }
     }
 
@@ -43,11 +41,6 @@ impl Runtime {
             Self::Simulated => "simulated",
         }
     }
-}
-
-fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 #[derive(Debug)]
@@ -78,7 +71,7 @@ pub struct Cluster {
     pub members: Vec<Member>,
     pub kubectl: Kubectl,
     pub runtime: Runtime,
-    tools: Tools,
+    pub tools: Tools,
     pub lab: Lab,
 }
 
@@ -89,6 +82,7 @@ impl Cluster {
             program: tools.kubectl.clone(),
             kubeconfig: lab.dir.join("kubeconfig"),
             cache: lab.dir.join("cache"),
+            prefix: Vec::new(),
         };
         let mut cluster = Self { nodes: Vec::new(), balancer: None, members: Vec::new(), kubectl, runtime, tools, lab };
         cluster.quorate(&["pki", "create", "--dir", path_text(&cluster.pki())?])?;
@@ -131,11 +125,9 @@ impl Cluster {
 
     fn start_balancer(&mut self) -> Result<()> {
         let members: Vec<String> = self.members.iter().map(Member::api).collect();
-        let listen = if self.lab.has_namespaces() {
-            format!("127.0.0.1:{API_PORT}")
-        } else {
-            format!("{}:{}", self.members[0].address, API_PORT + 1)
-        };
+        // An address that every member's certificate names. Without namespaces it is shared with all other runs.
+        let port = if self.lab.has_namespaces() { API_PORT } else { free_port()? };
+        let listen = format!("127.0.0.1:{port}");
         let mut command = Command::new(&self.tools.quorate);
         command.args(["balancer", "--members", &members.join(","), "--listen", &listen]);
         self.balancer = Some(Process::spawn("balancer", &self.lab.dir, command)?);
@@ -163,13 +155,18 @@ impl Cluster {
     }
 
     fn await_ready(&mut self) -> Result<()> {
+        let mut ways = self.members.iter().map(|member| self.kubectl_of(member)).collect::<Result<Vec<_>>>()?;
+        ways.push(self.kubectl.clone());
         let started = std::time::Instant::now();
         loop {
             if let Some(dead) = self.members.iter_mut().find_map(|m| (!m.process.is_running()).then_some(&m.process)) {
                 bail!("{} ended at once:\n{}", dead.name, dead.log_tail());
             }
-            match self.kubectl.run(&["get", "--raw", "/readyz"]) {
-                Ok(answer) if answer == "ok" => return Ok(()),
+            // Each by itself: the balancer may not have found out yet that one is still starting.
+            let answers =
+                ways.iter().map(|kubectl| kubectl.run(&["get", "--raw", "/readyz"])).collect::<Result<Vec<_>>>();
+            match answers {
+                Ok(answers) if answers.iter().all(|answer| answer == "ok") => return Ok(()),
                 last if started.elapsed() > READY_DEADLINE => {
                     bail!("not ready within {READY_DEADLINE:?}: {last:?}\n{}", self.members[0].process.log_tail())
                 }
@@ -181,7 +178,7 @@ impl Cluster {
     /// Starts `count` nodes side by side and waits until all are Ready.
     pub fn add_nodes(&mut self, count: usize) -> Result<()> {
         let token = self.quorate(&["token", "create"])?;
-        let archives = if self.runtime == Runtime::Containerd { self.tools.images.clone() } else { Vec::new() };
+        let archives = self.tools.images.clone().unwrap_or_default();
         for _ in 0..count {
             let index = self.nodes.len();
             let node = self.spawn_node(index, token.trim(), &archives)?;
@@ -201,6 +198,11 @@ impl Cluster {
         words.extend(["--join".to_owned(), members.join(",")]);
         words.extend(["--data-dir".to_owned(), path_text(&self.lab.dir.join(&name))?.to_owned()]);
         words.extend(["--runtime", self.runtime.flag(), "--node-address", &address.to_string()].map(str::to_owned));
+        words.extend(["--cgroup-root".to_owned(), self.lab.cgroup_root(&name)]);
+        if !self.lab.has_namespaces() {
+            // Any free port: nodes share the address.
+            words.extend(["--balancer-listen", "127.0.0.1:0"].map(str::to_owned));
+        }
         if !archives.is_empty() {
             let list: Vec<&str> = archives.iter().map(|path| path_text(path)).collect::<Result<_>>()?;
             words.extend(["--image-archives".to_owned(), list.join(",")]);
@@ -243,8 +245,16 @@ impl Cluster {
 
     /// Ends everything in order; tells what did not end well.
     pub fn stop(mut self) -> Result<()> {
-        for node in &self.nodes {
-            node.process.signal(Signal::SIGTERM)?;
+        let outcome = self.end();
+        if outcome.is_err() {
+            interrupt::note_failure();
+        }
+        outcome
+    }
+
+    fn end(&mut self) -> Result<()> {
+        for node in self.nodes.iter_mut().filter(|node| !node.process.was_killed()) {
+            node.process.ask_to_end()?;
         }
         for process in self.nodes.iter_mut().map(|node| &mut node.process) {
             process.stop_well()?;
@@ -256,15 +266,20 @@ impl Cluster {
     }
 }
 
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
 fn member_name(index: usize) -> String {
     ["a", "b", "c", "d", "e"].get(index).map_or_else(|| format!("m{index}"), |name| (*name).to_owned())
 }
 
-fn path_text(path: &Path) -> Result<&str> {
+pub(crate) fn path_text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-fn is_ready(node: &serde_json::Value) -> bool {
+/// Whether an object's Ready condition holds.
+pub fn is_ready(node: &serde_json::Value) -> bool {
     let conditions = node.pointer("/status/conditions").and_then(serde_json::Value::as_array);
     conditions.is_some_and(|all| all.iter().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True"))
 }

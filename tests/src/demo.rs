@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use quorate_tests::cluster::{Cluster, Runtime};
 use quorate_tests::lab::{Lab, leftovers};
-use quorate_tests::scenario;
 use quorate_tests::tools::Tools;
+use quorate_tests::{interrupt, scenario};
 
 const MEMBERS: usize = 3;
 const NODES: usize = 2;
@@ -32,8 +32,9 @@ fn main() -> ExitCode {
 fn demo() -> Result<String> {
     let tools = Tools::prepare()?;
     let lab = Lab::enter(std::env::var_os("QUORATE_KEEP").is_some())?;
+    interrupt::watch()?;
     let dir = lab.dir.clone();
-    let (runtime, reason) = Runtime::available(&lab);
+    let (runtime, reason) = Runtime::available(&tools);
     println!("logs are in {} while the demo runs", dir.display());
     let mut cluster = step("three members, a zone each, mutual TLS", || Cluster::start(tools, lab, runtime, MEMBERS))?;
     step("two nodes joined and Ready", || cluster.add_nodes(NODES))?;
@@ -54,7 +55,10 @@ fn demo() -> Result<String> {
 fn step<T>(title: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("… {title}");
     let started = Instant::now();
-    let outcome = run();
+    let outcome = interrupt::check().and_then(|()| run());
+    if outcome.is_err() {
+        interrupt::note_failure();
+    }
     let mark = if outcome.is_ok() { "ok" } else { "FAILED" };
     println!("{mark:>6} {:6.2} s  {title}", started.elapsed().as_secs_f64());
     outcome

@@ -13,11 +13,20 @@ pub struct Kubectl {
     pub program: PathBuf,
     pub kubeconfig: PathBuf,
     pub cache: PathBuf,
+    /// Words before the program, to run it elsewhere: `nsenter …`.
+    pub prefix: Vec<String>,
 }
 
 impl Kubectl {
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match self.prefix.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(&self.cache).args(words);
         command.env_remove("KUBECONFIG");
         command

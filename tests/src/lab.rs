@@ -6,14 +6,21 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
+use crate::await_until::await_uninterrupted;
+use crate::interrupt;
 use crate::process::run_words;
 
 const NAMESPACE_PREFIX: &str = "quorate-";
 const FABRIC: &str = "fabric0";
+/// For killed processes to leave their cgroups.
+const SWEEP_DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct Lab {
@@ -63,6 +70,11 @@ impl Lab {
         }
     }
 
+    /// The cgroup of a node's pods, which no other run has.
+    pub fn cgroup_root(&self, node: &str) -> String {
+        format!("{}-{node}", own_cgroups())
+    }
+
     /// A node's place: its address and the words that go before a command that runs there.
     pub fn add_node(&mut self, index: usize) -> Result<(Ipv4Addr, Vec<String>)> {
         let host = 101 + u8::try_from(index)?;
@@ -81,15 +93,38 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        if interrupt::has_failed() {
+            sweep(&self.dir);
+        }
         for namespace in &self.node_namespaces {
             delete_namespace(namespace);
         }
-        if self.keep {
+        if self.keep || interrupt::has_failed() {
             println!("kept: {}", self.dir.display());
         } else if let Err(error) = std::fs::remove_dir_all(&self.dir) {
             println!("cannot remove {}: {error}", self.dir.display());
         }
     }
+}
+
+fn own_cgroups() -> String {
+    format!("quorate-lab-{}", std::process::id())
+}
+
+/// Directories of this run's cgroups, in each hierarchy, whose name continues with `rest`.
+pub fn cgroups(rest: &str) -> Result<Vec<PathBuf>> {
+    let (top, wanted) = (Path::new("/sys/fs/cgroup"), format!("{}{rest}", own_cgroups()));
+    let below = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+        Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+    };
+    let mut candidates = below(top)?;
+    // Version 1 has a directory for each hierarchy; in version 2 the first level holds cgroups already.
+    for hierarchy in candidates.clone() {
+        candidates.extend(below(&hierarchy)?);
+    }
+    let is_wanted = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&wanted));
+    Ok(candidates.into_iter().filter(is_wanted).collect())
 }
 
 fn enter_fabric() -> Result<()> {
@@ -119,6 +154,43 @@ fn join_to_fabric(namespace: &str, index: usize, address: Ipv4Addr) -> Result<()
         run_words(words)?;
     }
     Ok(())
+}
+
+/// Ends by force what processes of the run have left when they could not end in order.
+fn sweep(dir: &Path) {
+    let text = dir.to_string_lossy().into_owned();
+    kill_all(&run_words(&["pgrep", "-f", &text]).unwrap_or_default());
+    let cgroups = cgroups("-").unwrap_or_default();
+    for cgroup in &cgroups {
+        // Containers do not end with what watches them.
+        let words = ["find", &cgroup.to_string_lossy(), "-name", "cgroup.procs", "-exec", "cat", "{}", "+"];
+        kill_all(&run_words(&words).unwrap_or_default());
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let below = mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|path| path.starts_with(&text));
+    for path in below {
+        tell(run_words(&["umount", "--lazy", path]));
+    }
+    for cgroup in &cgroups {
+        let folder = cgroup.to_string_lossy();
+        tell(await_uninterrupted("an empty cgroup", SWEEP_DEADLINE, || {
+            run_words(&["find", &folder, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"]).map(Some)
+        }));
+    }
+}
+
+fn kill_all(processes: &str) {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    for process in processes.split_whitespace().filter_map(|text| text.parse().ok()).filter(|process| *process != own) {
+        // Many have ended by themselves by now.
+        let _gone = kill(Pid::from_raw(process), Signal::SIGKILL);
+    }
+}
+
+fn tell<T>(outcome: Result<T>) {
+    if let Err(error) = outcome {
+        println!("sweeping up: {error:#}");
+    }
 }
 
 fn delete_namespace(namespace: &str) {
@@ -157,7 +229,8 @@ pub fn leftovers(dir: &Path) -> Result<Vec<String>> {
     let mut command = Command::new("pgrep");
     command.args(["-af", &text]);
     let processes = String::from_utf8_lossy(&command.output()?.stdout).into_owned();
-    let own = std::process::id().to_string();
+    let own = format!("{} ", std::process::id());
     found.extend(processes.lines().filter(|line| !line.starts_with(&own)).map(|line| format!("process {line}")));
+    found.extend(cgroups("-")?.into_iter().map(|path| format!("cgroup {}", path.display())));
     Ok(found)
 }

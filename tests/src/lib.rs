@@ -23,6 +23,7 @@ pub mod cluster;
 pub mod differential;
 pub mod figure;
 pub mod history;
+pub mod interrupt;
 pub mod kubectl;
 pub mod lab;
 pub mod peer;

@@ -58,7 +58,7 @@ impl Server {
 
     pub fn kubectl(&self, programs: &Path) -> Kubectl {
         let cache = self.kubeconfig.with_file_name("cache");
-        Kubectl { program: programs.join("kubectl"), kubeconfig: self.kubeconfig.clone(), cache }
+        Kubectl { program: programs.join("kubectl"), kubeconfig: self.kubeconfig.clone(), cache, prefix: Vec::new() }
     }
 
     /// Waits until `/readyz` answers ok.

@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::await_until::await_until;
+use crate::await_until::await_uninterrupted;
 
 /// How long a process may take to end after SIGTERM.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const STOP_DEADLINE: Duration = Duration::from_secs(100);
 const LOG_TAIL_LINES: usize = 25;
 
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Process {
     child: Child,
     /// Ended by [`Process::kill`], which is no fault of its own.
     killed: bool,
+    /// A second SIGTERM would end it at once.
+    asked: bool,
 }
 
 impl Process {
@@ -33,7 +35,7 @@ impl Process {
         let errors = output.try_clone()?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().with_context(|| format!("start {name}: {command:?}"))?;
-        Ok(Self { name: name.to_owned(), log, child, killed: false })
+        Ok(Self { name: name.to_owned(), log, child, killed: false, asked: false })
     }
 
     pub fn id(&self) -> u32 {
@@ -50,8 +52,21 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
+    pub fn was_killed(&self) -> bool {
+        self.killed
+    }
+
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// SIGTERM, once.
+    pub fn ask_to_end(&mut self) -> Result<()> {
+        if !self.asked {
+            self.signal(Signal::SIGTERM)?;
+            self.asked = true;
+        }
+        Ok(())
     }
 
     /// SIGTERM, then wait for the end.
@@ -59,9 +74,9 @@ impl Process {
         if let Some(status) = self.ended()? {
             return Ok(status);
         }
-        self.signal(Signal::SIGTERM)?;
+        self.ask_to_end()?;
         let what = format!("{} to end after SIGTERM", self.name);
-        await_until(&what, STOP_DEADLINE, || Ok(self.child.try_wait()?))
+        await_uninterrupted(&what, STOP_DEADLINE, || Ok(self.child.try_wait()?))
     }
 
     /// SIGKILL, then reap.

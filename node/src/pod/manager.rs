@@ -252,7 +252,7 @@ async fn result_of(look: &mut Look) -> Observed {
 }
 
 /// In a runtime that others use too, only what this node has made is its own to end.
-fn is_ours(pod: &PodObservation, node: &str, shared: bool) -> bool {
+pub(crate) fn is_ours(pod: &PodObservation, node: &str, shared: bool) -> bool {
     !shared || pod.sandboxes.iter().any(|sandbox| sandbox.node == node)
 }
 

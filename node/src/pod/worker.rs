@@ -138,7 +138,7 @@ impl Worker {
         let pod = Arc::new(self.effective(&desired.pod));
         let now = self.runner.env.clock.wall();
         self.judge(&pod, desired.gone, observed, now);
-        let probes = self.prober.results();
+        let probes = self.prober.known(&pod, observed);
         let input = self.input(&pod, desired.gone, observed, &probes, now);
         let views = Views::of(&input);
         let course = course(&input, &views);

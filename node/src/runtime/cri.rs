@@ -45,6 +45,24 @@ pub struct CriRuntime {
     clock: Clock,
 }
 
+/// Directories of the runtime's CNI plugins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CniPlaces {
+    pub bin_dir: PathBuf,
+    pub conf_dir: PathBuf,
+}
+
+impl CniPlaces {
+    /// From containerd's account of its configuration; since 2.1 it may name several directories of plugins.
+    fn of(text: &str) -> Option<Self> {
+        let config: serde_json::Value = serde_json::from_str(text).ok()?;
+        let cni = config.get("cni")?;
+        let path = |value: &serde_json::Value| value.as_str().filter(|path| !path.is_empty()).map(PathBuf::from);
+        let bin_dir = cni.get("binDirs").and_then(|dirs| path(dirs.get(0)?)).or_else(|| path(cni.get("binDir")?))?;
+        Some(Self { bin_dir, conf_dir: path(cni.get("confDir")?)? })
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     /// What a list does not tell, kept until the list shows another state.
@@ -94,6 +112,13 @@ impl CriRuntime {
             None => Some(format!("the runtime does not report {name}")),
         };
         Ok(RuntimeStatus { not_ready: unmet("RuntimeReady"), network_not_ready: unmet("NetworkReady") })
+    }
+
+    /// Where the runtime looks for CNI plugins and their configuration, if it tells.
+    pub async fn cni_places(&self) -> Result<Option<CniPlaces>, RuntimeError> {
+        let request = proto::StatusRequest { verbose: true };
+        let answer = self.call(CALL_LIMIT, self.runtime.clone().status(request)).await?;
+        Ok(answer.info.get("config").and_then(|text| CniPlaces::of(text)))
     }
 
     /// Everything of one pod, or of all. Of all, a pod that the runtime cannot tell everything of is left out; it does
@@ -449,6 +474,16 @@ fn image_from(image: proto::Image) -> Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cni_directories_are_read_from_either_form_of_containerds_configuration() {
+        let places = |bin: &str| Some(CniPlaces { bin_dir: bin.into(), conf_dir: "/etc/cni/net.d".into() });
+        let old = r#"{"cni":{"binDir":"/usr/lib/cni","confDir":"/etc/cni/net.d"},"sandboxImage":"pause"}"#;
+        assert_eq!(CniPlaces::of(old), places("/usr/lib/cni"));
+        let new = r#"{"cni":{"binDir":"","binDirs":["/opt/cni/bin","/x"],"confDir":"/etc/cni/net.d"}}"#;
+        assert_eq!(CniPlaces::of(new), places("/opt/cni/bin"));
+        assert_eq!(CniPlaces::of(r#"{"sandboxImage":"pause"}"#), None);
+    }
 
     #[test]
     fn an_address_is_remembered_once_there_is_one() {

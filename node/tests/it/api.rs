@@ -101,7 +101,8 @@ impl FakeApi {
                 let (lines, next) = {
                     let state = api.0.state.lock().unwrap();
                     let news = state.log[next..].iter().filter(|(of, _)| *of == kind);
-                    (news.map(|(_, event)| format!("{event}\n")).collect::<String>(), state.log.len())
+                    let lines: Vec<String> = news.map(|(_, event)| event.to_string() + "\n").collect();
+                    (lines.concat(), state.log.len())
                 };
                 Some((Ok(Frame::data(Bytes::from(lines))), (api, changed, next)))
             }

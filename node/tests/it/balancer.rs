@@ -110,7 +110,7 @@ async fn bytes_pass_both_ways_and_half_closes_are_kept() {
         write.shutdown().await.unwrap();
     };
     let mut got = Vec::new();
-    let (_, received) = tokio::join!(send, read.read_to_end(&mut got));
+    let ((), received) = tokio::join!(send, read.read_to_end(&mut got));
     received.unwrap();
     assert_eq!(got, sent);
     scope.close(PATIENCE).await;

@@ -61,7 +61,7 @@ fn pods_resolve_services_over_udp_and_tcp() {
     let name = "web.default.svc.cluster.local.";
     let answer = eventually("the name appears", || match over_udp(&a.namespace, name, RecordType::A) {
         Ok(answer) if !answer.answers.is_empty() => Ok(answer),
-        other => Err(other),
+        other => Err(Box::new(other)),
     });
     assert_eq!(texts(&answer.answers), ["10.96.0.50"]);
     assert!(answer.metadata.authoritative && answer.metadata.recursion_available);
@@ -92,7 +92,7 @@ fn a_large_answer_is_cut_over_udp_and_whole_over_tcp() {
     let name = "many.default.svc.cluster.local.";
     let cut = eventually("the endpoints appear", || match over_udp(&a.namespace, name, RecordType::A) {
         Ok(answer) if !answer.answers.is_empty() => Ok(answer),
-        other => Err(other),
+        other => Err(Box::new(other)),
     });
     assert!(cut.metadata.truncation, "the client must know that there is more");
     assert_eq!(over_tcp(&a.namespace, name, RecordType::A).answers.len(), 200);
@@ -134,7 +134,7 @@ fn other_names_are_relayed_to_the_resolver_outside() {
     let name = "ext.default.svc.cluster.local.";
     let answer = eventually("the alias appears", || match over_udp(&a.namespace, name, RecordType::A) {
         Ok(answer) if answer.answers.len() == 2 => Ok(answer),
-        other => Err(other),
+        other => Err(Box::new(other)),
     });
     assert_eq!(texts(&answer.answers), ["example.org.", "192.0.2.2"]);
 }

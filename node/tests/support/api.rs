@@ -47,7 +47,7 @@ impl Target {
         parts.drain(..if parts[0] == "api" { 2 } else { 3 });
         let mut namespace = String::new();
         if parts[0] == "namespaces" && parts.len() > 2 {
-            namespace = parts[1].to_owned();
+            parts[1].clone_into(&mut namespace);
             parts.drain(..2);
         }
         let part = |index: usize| parts.get(index).map(|part| (*part).to_owned()).unwrap_or_default();

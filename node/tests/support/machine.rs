@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// Where the agent's server listens.
-    pub(crate) fn server(&self) -> SocketAddr {
+    pub(crate) fn server() -> SocketAddr {
         SocketAddr::new(ADDRESS.parse().unwrap(), 10250)
     }
 
@@ -52,7 +52,7 @@ impl Machine {
                 dns: "10.96.0.10".parse().unwrap(),
                 domain: "cluster.local".into(),
             },
-            server: ServerConfig { listen: Some(self.server()), tls: Some(self.certificates.tls.clone()) },
+            server: ServerConfig { listen: Some(Self::server()), tls: Some(self.certificates.tls.clone()) },
             cgroup_root: CGROUP.into(),
             binary: std::env::current_exe().unwrap(),
             max_pods: 110,
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// Run a future on a runtime of which every thread lives in a new network namespace.
-    pub(crate) fn run(&self, future: impl Future<Output = ()> + Send) {
+    pub(crate) fn run(future: impl Future<Output = ()> + Send) {
         std::thread::scope(|scope| {
             let joined = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -104,12 +104,11 @@ impl Machine {
                 left.push(command.replace('\0', " "));
             }
         }
-        for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-            let path = hierarchy.path().join(CGROUP.trim_start_matches('/'));
-            if path.exists() {
-                left.push(path.display().to_string());
-            }
-        }
+        // Version 1 has a directory for each hierarchy, version 2 is one.
+        let top = Path::new("/sys/fs/cgroup").to_owned();
+        let hierarchies = std::fs::read_dir(&top).unwrap().flatten().map(|entry| entry.path());
+        let cgroups = hierarchies.chain([top]).map(|path| path.join(CGROUP.trim_start_matches('/')));
+        left.extend(cgroups.filter(|path| path.exists()).map(|path| path.display().to_string()));
         left
     }
 }

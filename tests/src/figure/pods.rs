@@ -28,7 +28,7 @@ const LABEL: &str = "figure=pods";
 pub fn quorate(count: usize) -> Result<Value> {
     let tools = Tools::prepare()?;
     let lab = Lab::enter(std::env::var_os("QUORATE_KEEP").is_some())?;
-    let (runtime, reason) = Runtime::available(&lab);
+    let (runtime, reason) = Runtime::available(&tools);
     ensure!(runtime == Runtime::Containerd, "pods need real containers: {}", reason.unwrap_or_default());
     let mut cluster = Cluster::start(tools, lab, runtime, 1)?;
     cluster.add_nodes(1)?;

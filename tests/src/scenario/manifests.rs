@@ -1,5 +1,8 @@
 //! The example manifests, each given to an unmodified kubectl as it is.
 
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpStream};
+
 use anyhow::{Context, Result, ensure};
 
 use super::Scenario;
@@ -7,6 +10,7 @@ use super::workload::{PODS_DEADLINE, await_running, probe_on};
 use crate::await_until::{await_true, await_until};
 use crate::cluster::{Cluster, Runtime};
 use crate::kubectl::text;
+use crate::process::Process;
 use crate::tools;
 
 /// One scenario per manifest; those that look into containers need real ones.
@@ -15,7 +19,8 @@ pub fn scenarios(runtime: Runtime) -> Vec<(&'static str, Scenario)> {
         vec![("replication-controller.json", replication_controller), ("service.json", service)];
     if runtime == Runtime::Containerd {
         all.extend([
-            ("service-without-selector.yaml", service_without_selector as Scenario),
+            ("pod.json" as &str, pod as Scenario),
+            ("service-without-selector.yaml", service_without_selector),
             ("init-containers.yaml", init_containers),
             ("configmap-use.yaml", configmap_use),
         ]);
@@ -75,6 +80,39 @@ fn service(cluster: &mut Cluster) -> Result<()> {
     }
     cluster.kubectl.run(&["delete", "pod/myapp", "service/myapp", "--timeout=60s"])?;
     Ok(())
+}
+
+/// Two containers share a volume and an address; one of them serves caller after caller.
+fn pod(cluster: &mut Cluster) -> Result<()> {
+    ensure!(create(cluster, "pod.json")? == "pod/podtest created\n");
+    await_running(&cluster.kubectl, "name=redis-master", 1)?;
+    let sidecar = |script: &str| cluster.kubectl.run(&["exec", "podtest", "-c", "sidecar", "--", "sh", "-c", script]);
+    let file =
+        await_until("the file of the other container", PODS_DEADLINE, || Ok(Some(sidecar("cat /data/master")?)))?;
+    ensure!(file == "from-master\n", "the shared volume holds {file:?}");
+    await_true("an answer on the pod's port", PODS_DEADLINE, || {
+        Ok(sidecar("nc 127.0.0.1 6379 </dev/null")? == "pong\n")
+    })?;
+    forward(cluster)?;
+    delete(cluster, "pod.json")
+}
+
+/// Two connections by `kubectl port-forward`, one after the other.
+fn forward(cluster: &Cluster) -> Result<()> {
+    let command = cluster.kubectl.command(&["port-forward", "pod/podtest", ":6379"]);
+    let mut forwarding = Process::spawn("port-forward", &cluster.lab.dir, command)?;
+    let port: u16 = await_until("the forwarded port", PODS_DEADLINE, || {
+        let log = std::fs::read_to_string(&forwarding.log)?;
+        Ok(log.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()))
+    })?;
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PODS_DEADLINE))?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer == "pong\n", "through port-forward came {answer:?}: {}", forwarding.log_tail());
+    }
+    forwarding.kill()
 }
 
 fn service_without_selector(cluster: &mut Cluster) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Step 1: a Deployment from an old manifest, as it is.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -79,21 +80,31 @@ pub fn state(pod: &Value) -> String {
 /// Runs `words` in a pod of the probe image on `node` and returns what it printed, once it has succeeded.
 pub fn probe_on(cluster: &Cluster, name: &str, node: &str, words: &[&str]) -> Result<String> {
     ensure!(cluster.runtime == Runtime::Containerd, "probes need real containers");
+    probe(&cluster.kubectl, &cluster.lab.dir, name, node, words)
+}
+
+/// As [`probe_on`], for any cluster; the pod's manifest goes to `dir`.
+pub fn probe(kubectl: &Kubectl, dir: &Path, name: &str, node: &str, words: &[&str]) -> Result<String> {
     let pod = serde_json::json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [
             {"name": "probe", "image": "quorate/probe:1", "args": words}]},
     });
-    let file = cluster.lab.dir.join(format!("{name}.json"));
-    std::fs::write(&file, pod.to_string())?;
-    cluster.kubectl.run(&["create", "-f", &file.to_string_lossy()])?;
+    create(kubectl, dir, &pod)?;
     let phase = await_until(&format!("the end of pod {name}"), PODS_DEADLINE, || {
-        let pod = cluster.kubectl.get(&["pod", name])?;
+        let pod = kubectl.get(&["pod", name])?;
         let phase = text(&pod, "/status/phase").to_owned();
         Ok(["Succeeded", "Failed"].contains(&phase.as_str()).then_some(phase))
     })?;
-    let output = cluster.kubectl.run(&["logs", name])?;
-    cluster.kubectl.run(&["delete", "pod", name, "--wait=false"])?;
+    let output = kubectl.run(&["logs", name])?;
+    kubectl.run(&["delete", "pod", name, "--wait=false"])?;
     ensure!(phase == "Succeeded", "{words:?} on {node}: {phase}: {output}");
     Ok(output)
+}
+
+/// Gives an object to `kubectl create` by a file in `dir`.
+pub fn create(kubectl: &Kubectl, dir: &Path, object: &Value) -> Result<()> {
+    let file = dir.join(format!("{}.json", text(object, "/metadata/name")));
+    std::fs::write(&file, object.to_string())?;
+    kubectl.run(&["create", "-f", &file.to_string_lossy()]).map(drop)
 }
