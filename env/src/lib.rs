@@ -1,4 +1,8 @@
-//! The world's seams: clock, seeded randomness, owned tasks, back-off.
+//! Seams to the world: clock, seeded randomness, owned tasks, back-off.
+//!
+//! The two others are where their one user is: what members say to each other and what they keep passes through
+//! `raft_store`'s `Network` and `Disk`, each real or simulated. Sockets of the API, of nodes and of the balancer, and files
+//! of certificates and volumes, have no simulated twin: a simulation calls the API server in process.
 //!
 //! Knows nothing of Kubernetes, raft or HTTP. Every other crate takes its time, its randomness and its tasks from
 //! here, through its constructor, so that a whole control plane can run in one seeded, deterministic process.
@@ -11,7 +15,8 @@
 //! Invariants:
 //! - the same seed gives the same values (`random::tests::same_seed_same_values`);
 //! - a simulated clock moves only with tokio's paused time (`clock::tests::simulated_wall_follows_paused_time`);
-//! - closing a scope cancels and joins all its tasks (`scope::tests::close_joins_children`).
+//! - closing a scope cancels and joins all its tasks (`scope::tests::close_joins_children`);
+//! - a panic ends its task alone, and is logged and counted (`scope::tests::a_panic_ends_its_task_alone_and_is_counted`).
 //!
 //! Tasks: none of its own. Bounds: [`backoff::Backoff`] is capped by its `max`.
 

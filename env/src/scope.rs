@@ -1,12 +1,26 @@
 //! Tasks with an owner: a scope cancels and joins what was spawned in it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::Clock;
+
+/// Tasks of this process that panicked, whichever scope they were in.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// How many tasks of this process have panicked; a figure for its metrics.
+pub fn panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
 
 /// Owns tasks and child scopes. Clones share the ownership; [`Scope::close`] ends all of them.
 #[derive(Clone, Debug)]
@@ -18,8 +32,9 @@ struct Inner {
     token: CancellationToken,
     tracker: TaskTracker,
     running: Mutex<BTreeMap<u64, String>>,
-    next_id: std::sync::atomic::AtomicU64,
-    children: Mutex<Vec<Scope>>,
+    next_id: AtomicU64,
+    /// A child that is gone had nothing left to end.
+    children: Mutex<Vec<Weak<Inner>>>,
 }
 
 /// Removes the task's name when it ends, also by panic or by being dropped.
@@ -32,6 +47,17 @@ impl Drop for Registration {
     fn drop(&mut self) {
         lock(&self.scope.0.running).remove(&self.id);
     }
+}
+
+impl Registration {
+    fn name(&self) -> String {
+        lock(&self.scope.0.running).get(&self.id).cloned().unwrap_or_default()
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -49,7 +75,7 @@ impl Scope {
             token,
             tracker: TaskTracker::new(),
             running: Mutex::default(),
-            next_id: std::sync::atomic::AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
             children: Mutex::default(),
         }))
     }
@@ -58,8 +84,8 @@ impl Scope {
     pub fn child(&self, name: &str) -> Self {
         let child = Self::with_token(format!("{}/{name}", self.0.name), self.0.token.child_token());
         let mut children = lock(&self.0.children);
-        children.retain(|scope| !scope.is_finished());
-        children.push(child.clone());
+        children.retain(|child| child.strong_count() > 0);
+        children.push(Arc::downgrade(&child.0));
         child
     }
 
@@ -67,8 +93,9 @@ impl Scope {
         &self.0.name
     }
 
-    /// Run `future` as a task of this scope. It must end soon after [`Scope::cancelled`] resolves, else it is dropped
-    /// at its next await point when the scope is cancelled and reported by [`Scope::close`] if even that takes too long.
+    /// Run `future` as a task of this scope. It must end by itself soon after [`Scope::cancelled`] resolves: it is
+    /// never dropped, and [`Scope::close`] names it if it takes too long. A panic ends the task alone; it is logged and
+    /// counted by [`panics`].
     #[expect(clippy::disallowed_methods, reason = "this is the owner that the ban points to")]
     pub fn spawn<F>(&self, name: &str, future: F)
     where
@@ -76,8 +103,11 @@ impl Scope {
     {
         let registration = self.register(name);
         tokio::spawn(self.0.tracker.track_future(async move {
-            let _registration = registration;
-            future.await;
+            if let Err(panic) = AssertUnwindSafe(future).catch_unwind().await {
+                PANICS.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(task = registration.name(), panic = message(&*panic), "a task panicked");
+            }
+            drop(registration);
         }));
     }
 
@@ -96,7 +126,7 @@ impl Scope {
     }
 
     fn register(&self, name: &str) -> Registration {
-        let id = self.0.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         lock(&self.0.running).insert(id, format!("{}/{name}", self.0.name));
         Registration { scope: self.clone(), id }
     }
@@ -119,12 +149,7 @@ impl Scope {
         self.0.token.cancel();
     }
 
-    fn is_finished(&self) -> bool {
-        self.is_cancelled() && lock(&self.0.running).is_empty() && lock(&self.0.children).iter().all(Self::is_finished)
-    }
-
     /// Cancel, then wait up to `deadline` for every task here and below. Returns the names of those that did not end.
-    #[expect(clippy::disallowed_methods, reason = "a deadline on shutdown is wall-clock by nature")]
     pub async fn close(&self, deadline: Duration) -> Vec<String> {
         self.cancel();
         let all = self.family();
@@ -134,7 +159,8 @@ impl Scope {
                 scope.0.tracker.wait().await;
             }
         };
-        if tokio::time::timeout(deadline, joined).await.is_ok() {
+        // No clock is asked for the time of day, so any will do; under simulation both are tokio's paused time.
+        if Clock::real().timeout(deadline, joined).await.is_ok() {
             return Vec::new();
         }
         all.iter().flat_map(|scope| lock(&scope.0.running).values().cloned().collect::<Vec<_>>()).collect()
@@ -142,7 +168,7 @@ impl Scope {
 
     /// This scope and all below it.
     fn family(&self) -> Vec<Scope> {
-        let children = lock(&self.0.children).clone();
+        let children: Vec<Scope> = lock(&self.0.children).iter().filter_map(Weak::upgrade).map(Self).collect();
         std::iter::once(self.clone()).chain(children.iter().flat_map(Self::family)).collect()
     }
 }
@@ -160,6 +186,29 @@ mod tests {
         child.spawn_until_cancelled("forever", std::future::pending());
         assert_eq!(root.close(Duration::from_secs(5)).await, Vec::<String>::new());
         assert!(child.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_its_task_alone_and_is_counted() {
+        let root = Scope::root("root");
+        let before = panics();
+        root.spawn("broken", async { panic!("as this test wants") });
+        assert_eq!(root.close(Duration::from_secs(5)).await, Vec::<String>::new());
+        assert_eq!(panics(), before + 1);
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_gone_is_forgotten() {
+        let root = Scope::root("root");
+        let busy = root.child("busy");
+        busy.spawn_until_cancelled("waits", std::future::pending());
+        drop(busy);
+        for _ in 0..100 {
+            drop(root.child("short"));
+        }
+        assert!(lock(&root.0.children).len() <= 2, "a scope lives as long as its tasks or its owners");
+        assert_eq!(root.family().len(), 2, "the busy one is still joined");
+        assert_eq!(root.close(Duration::from_secs(5)).await, Vec::<String>::new());
     }
 
     #[tokio::test(start_paused = true)]
