@@ -5,6 +5,7 @@ use quorate_api::status::Status;
 use quorate_env::Env;
 use quorate_raft_store::{Compare, Op, Outcome};
 
+use crate::bootstrap::Settings;
 use crate::storage::Storage;
 
 /// The write for which guards are wanted. It is asked again on every retry of the transaction.
@@ -12,6 +13,8 @@ use crate::storage::Storage;
 pub struct GuardRequest<'a> {
     pub storage: &'a Storage,
     pub env: &'a Env,
+    /// The cluster's networks.
+    pub cluster: &'a Settings,
     /// The state to be written; a guard may fill in what it allocates. Absent when the object goes away.
     pub new: Option<&'a mut Object>,
     /// The stored state; absent on create.

@@ -1,10 +1,12 @@
 //! Services: addresses and ports taken and given back in the service's own transaction.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use quorate_apiserver::bootstrap::Settings;
 use serde_json::{Value, json};
 
+use crate::identity::rooted_in;
 use crate::world::{Answer, World};
 
 const SERVICES: &str = "/api/v1/namespaces/a/services";
@@ -106,4 +108,31 @@ async fn an_update_keeps_what_the_client_leaves_out() {
     assert_eq!(node_port(&after, 0), node_port(&before, 0));
     let moved = world.merge(&path, &json!({"spec": {"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]}})).await;
     assert!(moved.expect(422).message().contains("may not change once set"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_are_of_the_network_that_was_asked_for() {
+    let settings = Settings {
+        service_cidr: "10.43.7.0/24".parse().unwrap(),
+        cluster_dns: IpAddr::from([10, 43, 7, 10]),
+        ..Settings::default()
+    };
+    let cluster = rooted_in(settings).await;
+    let world = &cluster.world;
+    let api = world.get("/api/v1/namespaces/default/services/kubernetes").await.expect(200);
+    assert_eq!(api.field("/spec/clusterIP"), "10.43.7.1");
+    let service = |name: &str, ip: Option<&str>| json!({"metadata": {"name": name}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
+    for index in 0..5 {
+        let made = world.post(SERVICES, &asking(&format!("s{index}"), None)).await.expect(201);
+        let ip: IpAddr = made.field("/spec/clusterIP").as_str().unwrap().parse().unwrap();
+        let IpAddr::V4(ip) = ip else { panic!("{ip}") };
+        assert_eq!(ip.octets()[..3], [10, 43, 7]);
+        assert!((17..=254).contains(&ip.octets()[3]), "{ip}");
+    }
+    let asked = world.post(SERVICES, &asking("asked", Some("10.43.7.200"))).await;
+    assert!(matches!(asked.code, 201 | 422), "{}", asked.message());
+    let foreign = world.post(SERVICES, &asking("foreign", Some("10.96.0.77"))).await.expect(422);
+    let why = "failed to allocate IP 10.96.0.77: the provided IP (10.96.0.77) is not in the valid range. The range of \
+               valid IPs is 10.43.7.0/24";
+    assert!(foreign.message().ends_with(why), "{}", foreign.message());
 }

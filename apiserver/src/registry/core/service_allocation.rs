@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use ipnet::Ipv4Net;
 use quorate_api::field::FieldError;
 use quorate_api::name::GroupKind;
 use quorate_api::object::Object;
@@ -23,12 +24,11 @@ use super::super::rules::At;
 use super::service::{is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports};
 use crate::storage::{Storage, key, read_status};
 
-/// The network of cluster IPs and its length.
-const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 0);
-const NETWORK_TEXT: &str = "10.96.0.0/16";
-const ADDRESSES: u32 = 1 << 16;
-/// Addresses chosen by us come from above these, which are left to those who ask for one by number.
-const LEFT_TO_REQUESTS: u32 = 256;
+/// Addresses chosen by us come from above the first ones, which are left to those who ask for one by number: one in
+/// `LEFT_STEP`, within these bounds. A network of no more than `LEFT_MIN` addresses leaves none.
+const LEFT_STEP: u64 = 16;
+const LEFT_MIN: u64 = 16;
+const LEFT_MAX: u64 = 256;
 const FIRST_PORT: u16 = 30_000;
 const LAST_PORT: u16 = 32_767;
 /// Random choices before all that is taken is read.
@@ -41,6 +41,37 @@ const NOT_CONFIGURED: &str = "not configured on this cluster";
 
 pub(crate) fn guard(request: GuardRequest<'_>) -> Pin<Box<dyn Future<Output = Result<Guards, Status>> + Send + '_>> {
     Box::pin(allocate(request))
+}
+
+/// The network of cluster IPs. Offsets count from its own address.
+#[derive(Clone, Copy, Debug)]
+struct Network(Ipv4Net);
+
+impl Network {
+    /// All but the first and the last address, which are the network's own and its broadcast.
+    fn hosts(self) -> std::ops::Range<u64> {
+        let size = 1_u64 << (self.0.max_prefix_len() - self.0.prefix_len());
+        1..size.saturating_sub(1).max(1)
+    }
+
+    /// The first offset that is given out unasked, as long as there is one.
+    fn first_chosen(self) -> u64 {
+        let hosts = self.hosts();
+        let size = hosts.end + 1;
+        let left = if size <= LEFT_MIN { 0 } else { (size / LEFT_STEP).clamp(LEFT_MIN, LEFT_MAX) };
+        (hosts.start + left).min(hosts.end)
+    }
+
+    fn address(self, offset: u64) -> String {
+        let offset = u32::try_from(offset).unwrap_or_default();
+        Ipv4Addr::from(u32::from(self.0.network()).wrapping_add(offset)).to_string()
+    }
+
+    fn has(self, ip: &str) -> bool {
+        let Ok(ip) = ip.parse::<Ipv4Addr>() else { return false };
+        let offset = u32::from(ip).wrapping_sub(u32::from(self.0.network()));
+        self.hosts().contains(&offset.into())
+    }
 }
 
 /// What a service holds.
@@ -83,6 +114,7 @@ async fn allocate(request: GuardRequest<'_>) -> Result<Guards, Status> {
     let mut allocation = Allocation {
         storage: request.storage,
         random: &request.env.random,
+        network: Network(request.cluster.service_cidr),
         holder: format!("{}/{}", service.namespace().unwrap_or_default(), service.name()),
         before: &before,
         errors: Vec::new(),
@@ -119,6 +151,7 @@ fn port_key(port: u16) -> Bytes {
 struct Allocation<'a> {
     storage: &'a Storage,
     random: &'a quorate_env::Random,
+    network: Network,
     holder: String,
     before: &'a Holdings,
     errors: Vec<FieldError>,
@@ -166,13 +199,15 @@ impl Allocation<'_> {
             let detail = format!("failed to allocate IP {ip}: {why}");
             self.errors.push(FieldError::invalid(at.path(), all.clone(), detail));
         };
-        if !is_in_network(ip) {
+        let network = self.network;
+        if !network.has(ip) {
             refuse(format!(
-                "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {NETWORK_TEXT}"
+                "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
+                network.0.trunc()
             ));
             return Ok(());
         }
-        if let Request::Held = self.request(ip_key(ip)).await? {
+        if let Request::Held = self.request_by_number(ip_key(ip)).await? {
             let detail = format!("failed to allocate IP {ip}: provided IP is already allocated");
             self.errors.push(FieldError::invalid(at.path(), all, detail));
         }
@@ -180,17 +215,19 @@ impl Allocation<'_> {
     }
 
     async fn free_ip(&mut self) -> Result<String, Status> {
-        let offsets = LEFT_TO_REQUESTS..ADDRESSES - 1;
-        for _ in 0..BLIND_CHOICES {
-            let ip = address(self.choose(offsets.start.into(), offsets.end.into()));
-            if let Request::Granted = self.request(ip_key(&ip)).await? {
+        let network = self.network;
+        let hosts = network.hosts();
+        let chosen = network.first_chosen()..hosts.end;
+        for _ in 0..if chosen.is_empty() { 0 } else { BLIND_CHOICES } {
+            let ip = network.address(self.choose(chosen.start, chosen.end));
+            if let Request::Granted = self.request(ip_key(&ip), Consistency::Local).await? {
                 return Ok(ip);
             }
         }
         let held = self.all_held(IPS).await?;
         // What is left to requests is better than nothing.
-        let free =
-            offsets.chain(1..LEFT_TO_REQUESTS).map(|offset| address(offset.into())).find(|ip| !held.contains(ip));
+        let left = hosts.start..chosen.start;
+        let free = chosen.chain(left).map(|offset| network.address(offset)).find(|ip| !held.contains(ip));
         let ip = free.ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?;
         self.take(ip_key(&ip));
         Ok(ip)
@@ -256,7 +293,7 @@ impl Allocation<'_> {
         let refusal = if !(FIRST_PORT..=LAST_PORT).contains(&port) {
             let range = format!("{FIRST_PORT}-{LAST_PORT}");
             format!("provided port is not in the valid range. The range of valid ports is {range}")
-        } else if let Request::Held = self.request(port_key(port)).await? {
+        } else if let Request::Held = self.request_by_number(port_key(port)).await? {
             "provided port is already allocated".to_owned()
         } else {
             self.taken.ports.insert(port);
@@ -273,7 +310,7 @@ impl Allocation<'_> {
             if self.before.ports.contains(&port) || self.taken.ports.contains(&port) {
                 continue;
             }
-            if let Request::Granted = self.request(port_key(port)).await? {
+            if let Request::Granted = self.request(port_key(port), Consistency::Local).await? {
                 self.taken.ports.insert(port);
                 return Ok(port);
             }
@@ -293,8 +330,8 @@ impl Allocation<'_> {
 
     /// Takes a key unless somebody else holds it. What this member has not seen yet fails the compare, and the write
     /// is tried again.
-    async fn request(&mut self, key: Bytes) -> Result<Request, Status> {
-        let (found, _) = self.storage.store().get(key.clone(), Consistency::Local).await.map_err(read_status)?;
+    async fn request(&mut self, key: Bytes, consistency: Consistency) -> Result<Request, Status> {
+        let (found, _) = self.storage.store().get(key.clone(), consistency).await.map_err(read_status)?;
         match found {
             Some(held) if held.value != self.holder => Ok(Request::Held),
             Some(own) => {
@@ -305,6 +342,15 @@ impl Allocation<'_> {
                 self.take(key);
                 Ok(Request::Granted)
             }
+        }
+    }
+
+    /// For a key that the client chose: it is refused by the newest state only, since its last holder may have gone
+    /// a moment ago by another member.
+    async fn request_by_number(&mut self, key: Bytes) -> Result<Request, Status> {
+        match self.request(key.clone(), Consistency::Local).await? {
+            Request::Held => self.request(key, Consistency::Linearizable).await,
+            Request::Granted => Ok(Request::Granted),
         }
     }
 
@@ -333,30 +379,30 @@ impl Allocation<'_> {
     }
 }
 
-fn address(offset: u64) -> String {
-    let offset = u32::try_from(offset).unwrap_or_default();
-    Ipv4Addr::from(u32::from(NETWORK) + offset).to_string()
-}
-
-/// Within the network, and neither its first nor its last address.
-fn is_in_network(ip: &str) -> bool {
-    let Ok(ip) = ip.parse::<Ipv4Addr>() else { return false };
-    let offset = u32::from(ip).wrapping_sub(u32::from(NETWORK));
-    (1..ADDRESSES - 1).contains(&offset)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_ends_of_the_network_are_not_given_out() {
-        assert!(is_in_network("10.96.0.1"));
-        assert!(is_in_network("10.96.255.254"));
+        let network = |text: &str| Network(text.parse().unwrap());
+        let wide = network("10.96.0.0/16");
+        assert!(wide.has("10.96.0.1"));
+        assert!(wide.has("10.96.255.254"));
         for ip in ["10.96.0.0", "10.96.255.255", "10.95.0.1", "10.97.0.1", "::1"] {
-            assert!(!is_in_network(ip), "{ip}");
+            assert!(!wide.has(ip), "{ip}");
         }
-        assert_eq!(address(256), "10.96.1.0");
+        // (network, first address chosen unasked, hosts)
+        for (text, first, count) in [
+            ("10.96.0.0/16", "10.96.1.1", 65_534),
+            ("10.43.0.0/24", "10.43.0.17", 254),
+            ("10.43.0.16/28", "10.43.0.17", 14),
+            ("10.43.0.0/32", "10.43.0.1", 0),
+        ] {
+            let network = network(text);
+            assert_eq!(network.address(network.first_chosen()), first, "{text}");
+            assert_eq!(network.hosts().count(), count, "{text}");
+        }
     }
 
     #[test]
