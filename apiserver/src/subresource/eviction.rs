@@ -71,7 +71,7 @@ async fn evict(writer: &Writer<'_>, options: &DeleteOptions) -> Result<Step<Dele
         });
         set_condition(object, condition, now)
     };
-    writer.delete_guarded(options, &stored, &pod, guards, &mark).await
+    Ok(writer.delete_guarded(options, &stored, &pod, guards, &mark).await?)
 }
 
 /// A pod that does not serve, or is going already, costs no budget.

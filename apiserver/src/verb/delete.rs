@@ -11,7 +11,7 @@ use quorate_raft_store::Consistency;
 
 use super::get::presenter;
 use super::options::{DeleteOptions, Preconditions};
-use super::write::{Step, Writer, Written};
+use super::write::{Refused, Step, Writer, Written};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::call::Call;
@@ -77,15 +77,15 @@ impl Writer<'_> {
                 Ok(Step::Done(Deletion::Pending(_))) if consistency == Consistency::Local => {}
                 Ok(Step::Done(deletion)) => return Ok(deletion),
                 Ok(Step::Raced(_)) => {}
-                Err(status) if consistency == Consistency::Linearizable => return Err(status),
-                Err(_maybe_outdated) => {}
+                Err(Refused::ByState(_maybe_outdated)) if consistency == Consistency::Local => {}
+                Err(refused) => return Err(refused.into()),
             }
             consistency = Consistency::Linearizable;
         }
-        Err(self.contended(self.name))
+        Err(self.contended("delete"))
     }
 
-    async fn try_delete(&self, options: &DeleteOptions, consistency: Consistency) -> Result<Step<Deletion>, Status> {
+    async fn try_delete(&self, options: &DeleteOptions, consistency: Consistency) -> Result<Step<Deletion>, Refused> {
         let storage = self.call.server.storage();
         let found = storage.get(&self.row.home, self.namespace, self.name, consistency).await?;
         let stored = found.ok_or_else(|| Status::not_found(&self.row.group_resource, self.name))?;
@@ -101,7 +101,7 @@ impl Writer<'_> {
         old: &Object,
         further: Guards,
         also: &(dyn Fn(&mut Object) -> Result<(), Status> + Send + Sync),
-    ) -> Result<Step<Deletion>, Status> {
+    ) -> Result<Step<Deletion>, Refused> {
         self.check_preconditions(options.preconditions.as_ref(), old)?;
         let request = self.admission(Operation::Delete, self.name, Some(old));
         self.call.server.admission().validate(&request, None).await?;

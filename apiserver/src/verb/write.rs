@@ -11,12 +11,14 @@ use http::StatusCode;
 use quorate_api::codec;
 use quorate_api::object::Object;
 use quorate_api::schema;
-use quorate_api::status::Status;
+use quorate_api::status::{Reason, Status};
 use quorate_api::validate;
 use quorate_raft_store::{Compare, Consistency, Op, Revision, Seconds};
 
 use crate::admission::{AdmissionRequest, Operation};
+use crate::attributes::{Attributes, Decision};
 use crate::call::Call;
+use crate::chain::stages::Stage;
 use crate::registry::guard::{GuardRequest, Guards};
 use crate::registry::keep::keep;
 use crate::registry::{Row, gated};
@@ -24,7 +26,7 @@ use crate::storage::stored::{HeaderFields, encode};
 use crate::storage::{Stored, stored_status};
 use crate::subresource::door::Door;
 use commit::Race;
-pub(crate) use commit::Step;
+pub(crate) use commit::{Refused, Step};
 
 /// How often a generated name is tried.
 const GENERATE_NAME_ATTEMPTS: u32 = 8;
@@ -139,7 +141,7 @@ impl<'a> Writer<'a> {
             self.count_retry("create");
             guarded += 1;
             if guarded == GUARD_ATTEMPTS {
-                return Err(self.contended(object.name()));
+                return Err(self.contended("create"));
             }
         }
     }
@@ -164,10 +166,11 @@ impl<'a> Writer<'a> {
         }
         self.warn(&object, None);
         self.call.server.admission().validate(&request, Some(&object)).await?;
+        self.call.stages.pass(Stage::Admitted);
         Ok(object)
     }
 
-    async fn try_create(&self, object: &mut Object) -> Result<Step<Stored>, Status> {
+    async fn try_create(&self, object: &mut Object) -> Result<Step<Stored>, Refused> {
         let namespace = if self.row.namespaced() {
             let namespaces = self.call.server.namespaces();
             Some(namespaces.guard(self.namespace, &self.row.group_resource, object.name()).await?)
@@ -186,11 +189,11 @@ impl<'a> Writer<'a> {
         let key = self.row.home.object(self.namespace, object.name());
         let value = self.encode(object);
         if self.dry_run {
-            return self.dry_create(key, value).await;
+            return Ok(self.dry_create(key, value).await?);
         }
         let compare = Compare::Absent { key: key.clone() };
         let put = self.put(key.clone(), value.clone());
-        self.commit(compare, namespace, put, guards).await?.map(|revision| open(key, value, revision))
+        Ok(self.commit(compare, namespace, put, guards).await?.map(|revision| open(key, value, revision))?)
     }
 
     async fn dry_create(&self, key: Bytes, value: Bytes) -> Result<Step<Stored>, Status> {
@@ -223,8 +226,8 @@ impl<'a> Writer<'a> {
                         return Err(Status::modified(&self.row.group_resource, self.name));
                     }
                 }
-                Err(status) if consistency == Consistency::Linearizable => return Err(status),
-                Err(_maybe_outdated) => {}
+                Err(Refused::ByState(_maybe_outdated)) if consistency == Consistency::Local => {}
+                Err(refused) => return Err(refused.into()),
             }
             consistency = Consistency::Linearizable;
         }
@@ -236,15 +239,12 @@ impl<'a> Writer<'a> {
         transform: &Transform<'_>,
         create: Option<&Object>,
         consistency: Consistency,
-    ) -> Result<Step<Written>, Status> {
+    ) -> Result<Step<Written>, Refused> {
         let storage = self.call.server.storage();
         let Some(stored) = storage.get(&self.row.home, self.namespace, self.name, consistency).await? else {
             return match create {
-                Some(object) if consistency == Consistency::Linearizable => {
-                    let created = self.create(object.clone()).await?;
-                    Ok(Step::Done(Written::Created(created)))
-                }
-                _ => Err(Status::not_found(&self.row.group_resource, self.name)),
+                Some(object) if consistency == Consistency::Linearizable => self.create_instead(object).await,
+                _ => Err(Status::not_found(&self.row.group_resource, self.name).into()),
             };
         };
         let old = stored.object().map_err(stored_status)?;
@@ -262,6 +262,20 @@ impl<'a> Writer<'a> {
         }
         let guards = self.guards(Some(&mut new), Some(&old)).await?;
         self.replace(&stored, &new, guards).await
+    }
+
+    /// An update of what is not there creates it, if the caller may create.
+    async fn create_instead(&self, object: &Object) -> Result<Step<Written>, Refused> {
+        let question = Attributes { verb: "create", ..self.call.attributes() };
+        if let Decision::Deny { reason } = self.call.server.authorizer().authorize(&question).await {
+            return Err(Status::forbidden(&self.row.group_resource, self.name, reason).into());
+        }
+        match self.create(object.clone()).await {
+            Ok(created) => Ok(Step::Done(Written::Created(created))),
+            // Somebody else was quicker, so there is something to update.
+            Err(status) if status.is(Reason::AlreadyExists) => Ok(Step::Raced(Race::Object)),
+            Err(status) => Err(Refused::ByStore(status)),
+        }
     }
 
     async fn admitted_update(&self, part: Part, mut new: Object, old: &Object) -> Result<Object, Status> {
@@ -298,11 +312,17 @@ impl<'a> Writer<'a> {
         }
         self.warn(&new, Some(old));
         self.call.server.admission().validate(&request, Some(&new)).await?;
+        self.call.stages.pass(Stage::Admitted);
         Ok(new)
     }
 
     /// Writes `new` over what was read.
-    pub(crate) async fn replace(&self, stored: &Stored, new: &Object, guards: Guards) -> Result<Step<Written>, Status> {
+    pub(crate) async fn replace(
+        &self,
+        stored: &Stored,
+        new: &Object,
+        guards: Guards,
+    ) -> Result<Step<Written>, Refused> {
         let value = self.encode(new);
         let key = stored.key.clone();
         if self.dry_run {
@@ -311,7 +331,7 @@ impl<'a> Writer<'a> {
         let compare = Compare::ModRevision { key: key.clone(), revision: stored.revision };
         let put = self.put(key.clone(), value.clone());
         let step = self.commit(compare, None, put, guards).await?;
-        step.map(|revision| open(key, value, revision).map(Written::Updated))
+        Ok(step.map(|revision| open(key, value, revision).map(Written::Updated))?)
     }
 
     /// Takes away what was read; `last` is the state to answer with if it differs.
@@ -320,7 +340,7 @@ impl<'a> Writer<'a> {
         stored: &Stored,
         old: &Object,
         last: Option<&Object>,
-    ) -> Result<Step<Written>, Status> {
+    ) -> Result<Step<Written>, Refused> {
         let guards = self.guards(None, Some(old)).await?;
         self.remove_guarded(stored, last, guards).await
     }
@@ -330,7 +350,7 @@ impl<'a> Writer<'a> {
         stored: &Stored,
         last: Option<&Object>,
         guards: Guards,
-    ) -> Result<Step<Written>, Status> {
+    ) -> Result<Step<Written>, Refused> {
         let key = stored.key.clone();
         let value = last.map_or_else(|| stored.value().clone(), |object| self.encode(object));
         if self.dry_run {
@@ -338,7 +358,7 @@ impl<'a> Writer<'a> {
         }
         let compare = Compare::ModRevision { key: key.clone(), revision: stored.revision };
         let step = self.commit(compare, None, Op::Delete { key: key.clone() }, guards).await?;
-        step.map(|revision| open(key, value, revision).map(Written::Deleted))
+        Ok(step.map(|revision| open(key, value, revision).map(Written::Deleted))?)
     }
 
     // === shared ===
@@ -365,7 +385,15 @@ impl<'a> Writer<'a> {
     pub(crate) async fn guards(&self, new: Option<&mut Object>, old: Option<&Object>) -> Result<Guards, Status> {
         let Some(guards) = self.row.strategy.guards else { return Ok(Guards::default()) };
         let server = &self.call.server;
-        guards(GuardRequest { storage: server.storage(), env: server.env(), new, old, dry_run: self.dry_run }).await
+        let request = GuardRequest {
+            storage: server.storage(),
+            env: server.env(),
+            cluster: &server.config().cluster,
+            new,
+            old,
+            dry_run: self.dry_run,
+        };
+        guards(request).await
     }
 
     pub(crate) fn canonical(&self, object: Object) -> Result<Object, Status> {
@@ -390,8 +418,8 @@ impl<'a> Writer<'a> {
         Op::Put { key, value, ttl: self.row.strategy.ttl_seconds.map(Seconds) }
     }
 
-    pub(crate) fn contended(&self, name: &str) -> Status {
-        Status::server_timeout(&self.row.group_resource, name, GENERATE_RETRY_SECONDS)
+    pub(crate) fn contended(&self, operation: &str) -> Status {
+        Status::server_timeout(&self.row.group_resource, operation, GENERATE_RETRY_SECONDS)
     }
 
     fn count_retry(&self, verb: &str) {
