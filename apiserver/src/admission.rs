@@ -29,7 +29,6 @@ pub enum Operation {
     Create,
     Update,
     Delete,
-    Connect,
 }
 
 /// One write, as the plugins see it. The object itself is passed beside it, because mutation changes it.
@@ -42,7 +41,7 @@ pub struct AdmissionRequest<'a> {
     pub subresource: &'a str,
     /// Empty for cluster-scoped resources.
     pub namespace: &'a str,
-    /// Empty on a create whose name is generated after admission.
+    /// Also on a create: a name that is generated is generated before.
     pub name: &'a str,
     /// The stored object on update and delete.
     pub old: Option<&'a Object>,
@@ -83,7 +82,7 @@ impl Admission {
         tolerations::mutate(request, object)
     }
 
-    /// `object` is the new state, absent on delete and connect.
+    /// `object` is the new state, absent on delete.
     pub async fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Object>) -> Result<(), Status> {
         namespaces::validate(request)?;
         node_restriction::validate(request, object, &self.storage, &self.authorizer).await?;

@@ -39,8 +39,9 @@ async fn role(
     kind: Kind,
     authorizer: &Authorizer,
 ) -> Result<(), Status> {
-    let unchanged = |pointer| request.old.is_some_and(|old| old.get(pointer) == object.get(pointer));
-    if unchanged("/rules") && unchanged("/aggregationRule") {
+    // A label is enough to bring a role's rules into an aggregating one, so whoever changes anything of a role must
+    // hold what it grants.
+    if only_for_the_collector(request.old, object) {
         return Ok(());
     }
     let question = Attributes {
@@ -54,21 +55,21 @@ async fn role(
     let role: Role = read(object)?;
     let wanted = role.rules.unwrap_or_default();
     let wanted: Vec<&Rule> = wanted.iter().collect();
-    let aggregates = kind == Kind::ClusterRole && role.aggregation_rule.is_some();
+    let aggregates = kind == Kind::ClusterRole && (aggregates(object) || request.old.is_some_and(aggregates));
     let verdict = authorizer.with_roles(|roles| {
+        escalation::confirm(roles, request.identity, request.namespace, &wanted)?;
         if aggregates {
             // Whatever carries the labels later is granted too, so only whoever holds everything may say this.
             escalation::confirm(roles, request.identity, "", &everything().iter().collect::<Vec<_>>())
-                .map_err(|_missing| "must have cluster-admin privileges to use an aggregationRule".to_owned())?;
+                .map_err(|_missing| "must have cluster-admin privileges to use the aggregationRule".to_owned())?;
         }
-        escalation::confirm(roles, request.identity, request.namespace, &wanted)
+        Ok::<(), String>(())
     });
     verdict.map_err(|why| super::forbidden(request, Some(object), &why))
 }
 
 async fn binding(request: &AdmissionRequest<'_>, object: &Object, authorizer: &Authorizer) -> Result<(), Status> {
-    let unchanged = |pointer| request.old.is_some_and(|old| old.get(pointer) == object.get(pointer));
-    if unchanged("/roleRef") && unchanged("/subjects") {
+    if only_for_the_collector(request.old, object) {
         return Ok(());
     }
     let binding: Binding = read(object)?;
@@ -79,6 +80,24 @@ async fn binding(request: &AdmissionRequest<'_>, object: &Object, authorizer: &A
         escalation::confirm_reference(roles, request.identity, request.namespace, &binding.role_ref)
     });
     verdict.map_err(|why| super::forbidden(request, Some(object), &why))
+}
+
+/// Whether nothing differs but what the garbage collector needs to let an object go.
+fn only_for_the_collector(old: Option<&Object>, new: &Object) -> bool {
+    let Some(old) = old else { return false };
+    let mut same = new.clone();
+    for field in ["ownerReferences", "finalizers", "managedFields"] {
+        match old.get(&format!("/metadata/{field}")) {
+            Some(value) => same.metadata_mut().insert(field.to_owned(), value.clone()),
+            None => same.metadata_mut().remove(field),
+        };
+    }
+    same == *old
+}
+
+fn aggregates(role: &Object) -> bool {
+    let selectors = role.get("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
+    selectors.is_some_and(|selectors| !selectors.is_empty())
 }
 
 fn bind_question<'a>(request: &AdmissionRequest<'a>, role: &'a RoleRef) -> Attributes<'a> {

@@ -3,6 +3,7 @@
 use quorate_api::object::Object;
 use quorate_api::status::Status;
 use quorate_raft_store::Consistency;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{AdmissionRequest, Operation};
@@ -88,13 +89,21 @@ async fn default_class(storage: &Storage) -> Result<Class, Status> {
 async fn defaults(storage: &Storage) -> Result<Vec<Class>, Status> {
     let (all, _revision) = storage.all(&Home::new(GROUP, RESOURCE), "").await?;
     let mut found = Vec::new();
-    for stored in all {
-        let object = stored.object().map_err(stored_status)?;
-        if is_default(&object) {
-            found.push(class(&object));
-        }
+    // One in a cluster is marked at most, so the others are not read any further: this is asked at each pod's create.
+    for stored in all.iter().filter(|stored| is_marked(stored.body())) {
+        found.push(class(&stored.object().map_err(stored_status)?));
     }
     Ok(found)
+}
+
+fn is_marked(json: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Mark {
+        #[serde(default)]
+        global_default: bool,
+    }
+    serde_json::from_slice::<Mark>(json).is_ok_and(|mark| mark.global_default)
 }
 
 fn class(object: &Object) -> Class {
