@@ -10,17 +10,20 @@ pub mod node;
 pub mod rule;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
-use quorate_env::{Env, Scope};
 use quorate_raft_store::WatchRange;
 
 use crate::attributes::{Attributes, Decision};
-use crate::follow::{Follower, View};
-use crate::identity::MASTERS;
-use crate::storage::{Home, Storage, Stored};
+use crate::follow::{Follower, Source, View};
+use crate::identity::{Identity, MASTERS};
+use crate::storage::{Home, Stored};
 use index::{Kind, RoleIndex};
 use node::NodeGraph;
+
+/// How long a request waits for the views that it is judged by to be read for the first time.
+const FIRST_READING: Duration = Duration::from_secs(5);
 
 /// The configured authorizers, asked in order.
 #[derive(Clone, Debug, Default)]
@@ -38,15 +41,18 @@ struct Followers {
 }
 
 impl Authorizer {
-    /// Views kept up to date by tasks of `scope`.
-    pub fn start(storage: &Storage, env: &Env, scope: &Scope) -> Self {
+    /// Views kept up to date by tasks of the source's scope.
+    pub(crate) fn start(source: Source<'_>) -> Self {
         let (roles, nodes) = (Arc::new(Roles::default()), Arc::new(NodeGraph::default()));
-        let start =
-            |name: &str, range, view: Arc<_>| Follower::start(name, storage.clone(), range, view, env.clone(), scope);
         let (first, last) = (Home::new(index::GROUP, "clusterrolebindings"), Home::new(index::GROUP, "roles"));
         let followers = Followers {
-            roles: start("roles", WatchRange { start: first.range("").0, end: last.range("").1 }, roles.clone()),
-            pods: node::follow(storage, env, scope, nodes.clone()),
+            roles: Follower::start(
+                "roles",
+                source,
+                WatchRange { start: first.range("").0, end: last.range("").1 },
+                roles.clone(),
+            ),
+            pods: node::follow(source, nodes.clone()),
         };
         Self { roles, nodes, followers: Some(followers) }
     }
@@ -62,13 +68,20 @@ impl Authorizer {
         }
     }
 
+    /// Waits, bounded, for what `identity` is judged by. False: it cannot be judged yet, and a refusal would be wrong.
+    pub(crate) async fn can_judge(&self, identity: &Identity) -> bool {
+        let Some(followers) = self.followers.as_ref().filter(|_| !identity.in_group(MASTERS)) else { return true };
+        followers.roles.loaded_within(FIRST_READING).await
+            && (identity.node_name().is_none() || followers.pods.loaded_within(FIRST_READING).await)
+    }
+
     pub async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let decision = self.decide(attributes);
         match (&decision, &self.followers) {
             (Decision::Deny { .. }, Some(followers)) => {
                 followers.roles.catch_up().await;
                 if attributes.identity.node_name().is_some() {
-                    followers.pods.wait_loaded().await;
+                    followers.pods.loaded_within(FIRST_READING).await;
                     followers.pods.catch_up().await;
                 }
                 self.decide(attributes)
@@ -114,19 +127,21 @@ impl Authorizer {
 struct Roles(RwLock<RoleIndex>);
 
 impl View for Roles {
-    fn clear(&self) {
-        *self.0.write() = RoleIndex::default();
+    type State = RoleIndex;
+
+    fn state(&self) -> &RwLock<RoleIndex> {
+        &self.0
     }
 
-    fn put(&self, stored: &Stored) {
+    fn put(&self, roles: &mut RoleIndex, stored: &Stored) {
         if let Some((kind, namespace, name)) = place(&stored.key) {
-            self.0.write().set(kind, namespace, name, Some(stored.body()));
+            roles.set(kind, namespace, name, Some(stored.body()));
         }
     }
 
-    fn delete(&self, key: &[u8]) {
+    fn delete(&self, roles: &mut RoleIndex, key: &[u8]) {
         if let Some((kind, namespace, name)) = place(key) {
-            self.0.write().set(kind, namespace, name, None);
+            roles.set(kind, namespace, name, None);
         }
     }
 }
@@ -145,7 +160,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::identity::Identity;
 
     #[test]
     fn keys_are_read_back() {

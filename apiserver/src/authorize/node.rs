@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
-use quorate_env::{Env, Scope};
 use quorate_raft_store::WatchRange;
 
 use super::rule::Rule;
 use crate::attributes::Attributes;
 use crate::bootstrap::roles;
-use crate::follow::{Follower, View};
-use crate::storage::{Home, Storage, Stored};
+use crate::follow::{Follower, Source, View};
+use crate::storage::{Home, Stored};
 
 pub(crate) mod references;
 
@@ -24,7 +23,7 @@ const LEASES: &str = "kube-node-lease";
 pub struct NodeGraph(RwLock<Graph>);
 
 #[derive(Default)]
-struct Graph {
+pub(crate) struct Graph {
     /// By `NAMESPACE/NAME`.
     pods: HashMap<Box<str>, Bound>,
     nodes: HashMap<Box<str>, Counts>,
@@ -44,19 +43,20 @@ impl std::fmt::Debug for NodeGraph {
     }
 }
 
-pub(super) fn follow(storage: &Storage, env: &Env, scope: &Scope, graph: Arc<NodeGraph>) -> Follower {
+pub(super) fn follow(source: Source<'_>, graph: Arc<NodeGraph>) -> Follower {
     let (start, end) = Home::new("", "pods").range("");
-    Follower::start("pods of nodes", storage.clone(), WatchRange { start, end }, graph, env.clone(), scope)
+    Follower::start("pods of nodes", source, WatchRange { start, end }, graph)
 }
 
 impl View for NodeGraph {
-    fn clear(&self) {
-        *self.0.write() = Graph::default();
+    type State = Graph;
+
+    fn state(&self) -> &RwLock<Graph> {
+        &self.0
     }
 
-    fn put(&self, stored: &Stored) {
+    fn put(&self, graph: &mut Graph, stored: &Stored) {
         let Some(key) = pod_key(&stored.key) else { return };
-        let mut graph = self.0.write();
         match references::read(stored.body()) {
             // Most changes of a pod are of its status: they need no work.
             Some((node, references))
@@ -71,9 +71,9 @@ impl View for NodeGraph {
         }
     }
 
-    fn delete(&self, key: &[u8]) {
+    fn delete(&self, graph: &mut Graph, key: &[u8]) {
         if let Some(key) = pod_key(key) {
-            self.0.write().set(key, None);
+            graph.set(key, None);
         }
     }
 }

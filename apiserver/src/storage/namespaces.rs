@@ -3,21 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use quorate_api::name::GroupResource;
 use quorate_api::status::{Cause, Status};
-use quorate_env::{Backoff, Env, Scope};
-use quorate_raft_store::{Change, Compare, Consistency, Revision, WatchRange};
+use quorate_raft_store::{Compare, Consistency, Revision, WatchRange};
 
 use super::{Home, Storage, Stored};
-
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+use crate::follow::{Follower, Source, View};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+pub(crate) struct State {
     revision: Revision,
     terminating: bool,
 }
@@ -26,58 +22,55 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Namespaces {
     storage: Storage,
+    known: Arc<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
     home: Home,
-    known: Arc<RwLock<BTreeMap<String, State>>>,
+    states: RwLock<BTreeMap<String, State>>,
+}
+
+impl View for Known {
+    type State = BTreeMap<String, State>;
+
+    fn state(&self) -> &RwLock<Self::State> {
+        &self.states
+    }
+
+    fn put(&self, states: &mut Self::State, stored: &Stored) {
+        let (name, new) = (self.name(&stored.key), state(stored));
+        // A caller may have read a newer state than this event's.
+        if states.get(&name).is_none_or(|known| known.revision < new.revision) {
+            states.insert(name, new);
+        }
+    }
+
+    fn delete(&self, states: &mut Self::State, key: &[u8]) {
+        states.remove(&self.name(key));
+    }
+}
+
+impl Known {
+    fn name(&self, key: &[u8]) -> String {
+        String::from_utf8_lossy(self.home.relative(key)).into_owned()
+    }
 }
 
 impl Namespaces {
-    /// A view kept up to date by a task of `scope`.
-    pub fn start(storage: Storage, env: Env, scope: &Scope) -> Self {
-        let view = Self { storage, home: Home::new("", "namespaces"), known: Arc::default() };
-        let follower = view.clone();
-        scope.spawn_until_cancelled("namespaces", async move {
-            let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MAX, env.random.clone());
-            loop {
-                if let Err(status) = follower.follow().await {
-                    tracing::debug!(%status, "namespace view starts over");
-                }
-                env.clock.sleep(backoff.next_delay()).await;
-            }
-        });
-        view
-    }
-
-    async fn follow(&self) -> Result<(), Status> {
-        let (all, revision) = self.storage.all(&self.home, "").await?;
-        *self.known.write() = all.iter().map(|stored| (self.name(stored), state(stored))).collect();
-        let (start, end) = self.home.range("");
-        let mut watcher = self.storage.watch(WatchRange { start, end }, revision)?;
-        while let Ok(batch) = watcher.next().await {
-            for event in batch.events {
-                let name = String::from_utf8_lossy(self.home.relative(&event.key)).into_owned();
-                match &event.change {
-                    Change::Put(kv) => {
-                        if let Ok(stored) = Stored::open(kv) {
-                            self.known.write().insert(name, state(&stored));
-                        }
-                    }
-                    Change::Delete => {
-                        self.known.write().remove(&name);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn name(&self, stored: &Stored) -> String {
-        String::from_utf8_lossy(self.home.relative(&stored.key)).into_owned()
+    /// A view kept up to date by a task of the source's scope.
+    pub(crate) fn start(source: Source<'_>) -> Self {
+        let known = Arc::new(Known { home: Home::new("", "namespaces"), states: RwLock::default() });
+        let (start, end) = known.home.range("");
+        // Whoever asks for a namespace that the view lacks reads it, so nobody waits for the view.
+        drop(Follower::start("namespaces", source, WatchRange { start, end }, known.clone()));
+        Self { storage: source.storage.clone(), known }
     }
 
     /// The condition that `namespace` is as it was when it was found alive. What the view does not know, or knows to
     /// end, is read again before the caller is refused.
     pub async fn guard(&self, namespace: &str, resource: &GroupResource, name: &str) -> Result<Compare, Status> {
-        let known = self.known.read().get(namespace).copied();
+        let known = self.known.states.read().get(namespace).copied();
         let alive = match known {
             Some(state) if !state.terminating => state,
             _ => self.refresh(namespace).await?.ok_or_else(|| absent(namespace))?,
@@ -85,7 +78,7 @@ impl Namespaces {
         if alive.terminating {
             return Err(terminating(namespace, resource, name));
         }
-        Ok(Compare::ModRevision { key: self.home.object("", namespace), revision: alive.revision })
+        Ok(Compare::ModRevision { key: self.known.home.object("", namespace), revision: alive.revision })
     }
 
     /// Reads the namespace afresh, after a compare with the view's knowledge failed.
@@ -94,18 +87,18 @@ impl Namespaces {
     }
 
     async fn refresh(&self, namespace: &str) -> Result<Option<State>, Status> {
-        let found = self.storage.get(&self.home, "", namespace, Consistency::Linearizable).await?;
+        let found = self.storage.get(&self.known.home, "", namespace, Consistency::Linearizable).await?;
         let Some(fresh) = found.as_ref().map(state) else {
-            self.known.write().remove(namespace);
+            self.known.states.write().remove(namespace);
             return Ok(None);
         };
-        self.known.write().insert(namespace.to_owned(), fresh);
+        self.known.states.write().insert(namespace.to_owned(), fresh);
         Ok(Some(fresh))
     }
 
     /// Whether the view knows `namespace` as alive.
     pub fn is_alive(&self, namespace: &str) -> bool {
-        self.known.read().get(namespace).is_some_and(|state| !state.terminating)
+        self.known.states.read().get(namespace).is_some_and(|state| !state.terminating)
     }
 }
 
