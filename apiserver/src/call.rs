@@ -1,5 +1,7 @@
 //! One request on its way through the chain.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body_util::{BodyExt, Limited};
@@ -10,6 +12,7 @@ use quorate_api::status::Status;
 
 use crate::attributes::Attributes;
 use crate::body::RequestBody;
+use crate::chain::stages::Stages;
 use crate::fence::Fence;
 use crate::identity::Identity;
 use crate::query::Query;
@@ -36,6 +39,7 @@ pub struct Call {
     pub warnings: Warnings,
     /// The request id, in logs and in the `Audit-Id` header.
     pub audit_id: String,
+    pub(crate) stages: Arc<Stages>,
 }
 
 impl Call {
@@ -49,6 +53,7 @@ impl Call {
         audit_id: String,
     ) -> Self {
         Self {
+            stages: Arc::new(Stages::begin(&server.env().clock)),
             server,
             info,
             query,

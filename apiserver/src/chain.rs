@@ -1,9 +1,11 @@
 //! The path of every request, read from top to bottom:
 //!
-//! request id → request info → panics become 500 → deadline → authenticate → impersonate → authorize → verb → `Status` for every
-//! refusal → warnings and headers → metrics and the slow log.
+//! request id → request info → panics become 500 → deadline → caught up? → authenticate → impersonate → room? →
+//! authorize → verb → `Status` for every refusal → warnings and headers → metrics and the slow log.
 
+pub(crate) mod gate;
 pub(crate) mod observe;
+pub(crate) mod stages;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use crate::route::RequestInfo;
 use crate::server::Server;
 use crate::{respond, verb};
 use observe::Observation;
+use stages::Stage;
 
 /// What is not long-running is answered within this time; `timeout=` lowers it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -44,8 +47,8 @@ pub(crate) async fn handle(server: Server, request: Request<RequestBody>) -> Res
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
     let audit_id = audit_id(&server, &parts);
-    let observation = Observation::begin(&server, &info, &parts, &audit_id);
-    let call = Call::new(server.clone(), info, query, parts, body, audit_id.clone());
+    let call = Call::new(server, info, query, parts, body, audit_id.clone());
+    let observation = Observation::begin(&call);
     let span = observation.span();
     let guarded = AssertUnwindSafe(within_deadline(call)).catch_unwind().instrument(span);
     let (result, warnings) = match guarded.await {
@@ -54,7 +57,7 @@ pub(crate) async fn handle(server: Server, request: Request<RequestBody>) -> Res
     };
     let mut response = result.unwrap_or_else(|status| respond::status(&status));
     finish(&mut response, &audit_id, &warnings);
-    observation.end(&server, response)
+    observation.end(response)
 }
 
 type Answer = (Result<Response<Body>, Status>, Vec<String>);
@@ -81,6 +84,7 @@ async fn within_deadline(mut call: Call) -> Answer {
 }
 
 async fn authenticated(call: &mut Call) -> Result<Response<Body>, Status> {
+    gate::caught_up(call).await?;
     if let Some(trusted) = call.parts.extensions.get::<Trusted>() {
         call.identity = trusted.identity.clone();
         call.fence.clone_from(&trusted.fence);
@@ -88,16 +92,26 @@ async fn authenticated(call: &mut Call) -> Result<Response<Body>, Status> {
         let found = call.server.authenticator().authenticate(&call.parts).await?;
         call.identity = found.unwrap_or_else(Identity::anonymous);
     }
+    call.stages.pass(Stage::Authenticated);
+    gate::can_judge(call).await?;
     let authorizer = call.server.authorizer();
     if let Some(assumed) = impersonate(&call.parts.headers, &call.identity, authorizer).await? {
         tracing::debug!(by = call.identity.user, as_user = assumed.user, "impersonation");
         call.identity = assumed;
     }
+    let place = call.server.turnstile().enter(call).await?;
     let attributes = call.attributes();
     if let Decision::Deny { reason } = authorizer.authorize(&attributes).await {
         return Err(message::forbidden(&attributes, &reason));
     }
-    verb::dispatch(call).await
+    call.stages.pass(Stage::Authorized);
+    let response = verb::dispatch(call).await?;
+    Ok(response.map(|body| body.holding(place)))
+}
+
+/// Requests that change nothing.
+pub(crate) fn is_read(info: &RequestInfo) -> bool {
+    matches!(info.verb, "get" | "list" | "watch" | "head")
 }
 
 /// Requests that live as long as their client wants.
@@ -138,7 +152,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
             "ns" => 1e-9,
             _ => return None,
         };
-        total += Duration::try_from_secs_f64(number * seconds).ok()?;
+        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
         rest = &rest[unit_end..];
     }
     Some(total)
@@ -188,7 +202,7 @@ mod tests {
         for (text, millis) in [("30s", 30_000), ("1m30s", 90_000), ("500ms", 500), ("0", 0), ("1.5s", 1500)] {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "x", "10", "s", "-1s"] {
+        for text in ["", "x", "10", "s", "-1s", "9999999999999999999s9999999999999999999s"] {
             assert_eq!(parse_duration(text).filter(|limit| !limit.is_zero()), None, "{text}");
         }
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::chain::stages::Stage;
 use crate::negotiate::Encoding;
 use crate::verb::options::DeleteOptions;
 
@@ -18,6 +19,7 @@ pub(crate) fn object(call: &Call, body: &[u8], expected: &Gvk, validation: Field
     let value = value(call, body, expected, validation)?;
     let mut object = Object::from_value(value).map_err(|error| unreadable(expected, &error.to_string()))?;
     object.set_gvk(expected);
+    call.stages.pass(Stage::Decoded);
     Ok(object)
 }
 

@@ -15,12 +15,14 @@ use crate::authenticate::Authenticator;
 use crate::authorize::Authorizer;
 use crate::body::{Body, RequestBody};
 use crate::bootstrap::Settings;
-use crate::chain;
+use crate::chain::{self, gate::Turnstile};
 use crate::fence::{Fence, FenceError};
+use crate::follow::Source;
 use crate::identity::Identity;
 use crate::inprocess::InProcess;
 use crate::metrics::{Metrics, MetricsError};
 use crate::nodes::Nodes;
+use crate::openapi::Documents;
 use crate::pki::{Pki, PkiError};
 use crate::registry::Registry;
 use crate::storage::Storage;
@@ -82,6 +84,8 @@ struct Shared {
     admission: Admission,
     metrics: Metrics,
     nodes: Nodes,
+    turnstile: Turnstile,
+    openapi: Documents,
     draining: AtomicBool,
     closing: CancellationToken,
     start_checks: Mutex<Vec<(&'static str, Option<String>)>>,
@@ -91,10 +95,11 @@ impl Server {
     pub async fn open(config: Config, store: Store, env: Env, scope: Scope) -> Result<Self, OpenError> {
         let storage = Storage::new(store);
         let metrics = Metrics::register(config.metrics.clone())?;
-        let namespaces = Namespaces::start(storage.clone(), env.clone(), &scope);
+        let source = Source { storage: &storage, env: &env, scope: &scope, unheard: &metrics.unheard };
+        let namespaces = Namespaces::start(source);
         let registry = Registry::built_in(quorate_api::resource::table(), config.legacy_apis);
         let authenticator = Authenticator::new(config.pki.as_ref(), &storage, &env)?;
-        let authorizer = Authorizer::start(&storage, &env, &scope);
+        let authorizer = Authorizer::start(source);
         let admission = Admission::new(storage.clone(), authorizer.clone(), env.clone());
         let closing = scope.token().child_token();
         let nodes = Nodes::new(config.pki.as_ref(), env.clone(), &scope, closing.clone())?;
@@ -108,6 +113,8 @@ impl Server {
             admission,
             metrics,
             nodes,
+            turnstile: Turnstile::default(),
+            openapi: Documents::default(),
             draining: AtomicBool::new(false),
             closing,
             start_checks: Mutex::default(),
@@ -140,7 +147,7 @@ impl Server {
     }
 
     pub fn store_ready(&self) -> bool {
-        self.storage().store().status().ready
+        self.storage().store().is_ready()
     }
 
     /// Sets or clears the reason why a named step of start-up is not done; shown by `/readyz`.
@@ -221,6 +228,15 @@ impl Server {
     /// The way to the nodes' own servers.
     pub(crate) fn nodes(&self) -> &Nodes {
         &self.0.nodes
+    }
+
+    pub(crate) fn openapi(&self) -> &Documents {
+        &self.0.openapi
+    }
+
+    /// The bound on requests in flight.
+    pub(crate) fn turnstile(&self) -> &Turnstile {
+        &self.0.turnstile
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

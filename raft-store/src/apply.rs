@@ -68,6 +68,7 @@ pub(crate) fn apply(
     machine.scalars.clock = machine.scalars.clock.max(entry.at_ms);
     match entry.command {
         Command::Transact { id, known, transaction } => {
+            tracing::debug!(origin = id.origin, sequence = id.sequence, index, "transaction applied");
             transact_once(machine, state, index, Request { id, known }, &transaction)
         }
         Command::Compact { revision } => {

@@ -70,6 +70,8 @@ impl Committer {
     fn submission(&self, transaction: bytes::Bytes) -> Submission {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let id = RequestId { origin: self.origin, sequence };
+        // Ties the caller's span, and so its request's id, to what every member says when it applies the transaction.
+        tracing::debug!(origin = id.origin, sequence, "transaction submitted");
         Submission { id, known: self.machine.applied_index(), transaction }
     }
 

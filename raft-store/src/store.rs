@@ -166,6 +166,11 @@ impl Store {
         self.0.readiness.subscribe()
     }
 
+    /// Whether this member may answer: [`StoreStatus::ready`], without the rest of the status.
+    pub fn is_ready(&self) -> bool {
+        self.0.readiness.is_ready()
+    }
+
     /// Hand leadership to the member that is furthest, if this one leads and there is one. Returns whether another
     /// member leads afterwards.
     pub async fn transfer_leadership(&self) -> bool {
