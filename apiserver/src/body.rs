@@ -1,9 +1,12 @@
 //! The bodies of requests and responses.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -22,18 +25,60 @@ pub(crate) const STREAM_CHUNKS: usize = 4;
 
 /// A response's body: slices known in advance, or a stream with back-pressure.
 #[derive(Debug)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// What is let go of when the body has been sent, or nobody wants it any more.
+    held: Option<Box<dyn Any + Send>>,
+}
 
 #[derive(Debug)]
 enum Kind {
     Slices { left: u64, slices: VecDeque<Bytes> },
-    Stream(mpsc::Receiver<Result<Bytes, BoxError>>),
+    Stream { chunks: mpsc::Receiver<Result<Bytes, BoxError>>, whole: Arc<AtomicBool>, ended: bool },
     Boxed(RequestBody),
 }
 
+/// The reader of a streamed body went away.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads the response any more")]
+pub struct Gone;
+
+/// The producer's end of a streamed body. Unless it says [`BodySender::end`] the response is broken off where the
+/// producer stopped, be it by an error, a panic or the end of its scope: nobody must take a part for the whole.
+#[derive(Debug)]
+pub struct BodySender {
+    chunks: mpsc::Sender<Result<Bytes, BoxError>>,
+    whole: Arc<AtomicBool>,
+}
+
+impl BodySender {
+    pub async fn send(&self, data: impl Into<Bytes>) -> Result<(), Gone> {
+        self.chunks.send(Ok(data.into())).await.map_err(|_closed| Gone)
+    }
+
+    /// Breaks the response off.
+    pub async fn fail(self, error: impl Into<BoxError>) -> Result<(), Gone> {
+        self.chunks.send(Err(error.into())).await.map_err(|_closed| Gone)
+    }
+
+    /// The response is whole.
+    pub fn end(self) {
+        self.whole.store(true, Ordering::Release);
+    }
+
+    /// Resolves when the reader has gone away.
+    pub async fn closed(&self) {
+        self.chunks.closed().await;
+    }
+}
+
 impl Body {
+    fn of(kind: Kind) -> Self {
+        Self { kind, held: None }
+    }
+
     pub fn empty() -> Self {
-        Self(Kind::Slices { left: 0, slices: VecDeque::new() })
+        Self::of(Kind::Slices { left: 0, slices: VecDeque::new() })
     }
 
     pub fn full(bytes: impl Into<Bytes>) -> Self {
@@ -42,13 +87,15 @@ impl Body {
 
     pub fn slices(slices: impl IntoIterator<Item = Bytes>) -> Self {
         let slices: VecDeque<Bytes> = slices.into_iter().filter(|slice| !slice.is_empty()).collect();
-        Self(Kind::Slices { left: slices.iter().map(|slice| slice.len() as u64).sum(), slices })
+        Self::of(Kind::Slices { left: slices.iter().map(|slice| slice.len() as u64).sum(), slices })
     }
 
-    /// A body fed by a task. An error sent by it aborts the response, so that the client sees it as incomplete.
-    pub fn channel() -> (mpsc::Sender<Result<Bytes, BoxError>>, Self) {
-        let (sender, receiver) = mpsc::channel(STREAM_CHUNKS);
-        (sender, Self(Kind::Stream(receiver)))
+    /// A body fed by a task.
+    pub fn channel() -> (BodySender, Self) {
+        let (sender, chunks) = mpsc::channel(STREAM_CHUNKS);
+        let whole = Arc::new(AtomicBool::new(false));
+        let kind = Kind::Stream { chunks, whole: Arc::clone(&whole), ended: false };
+        (BodySender { chunks: sender, whole }, Self::of(kind))
     }
 
     /// A body made elsewhere (proxied responses).
@@ -57,7 +104,16 @@ impl Body {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
+        Self::of(Kind::Boxed(body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// Keeps `held` until the body has been sent or dropped.
+    pub(crate) fn holding(mut self, held: impl Any + Send) -> Self {
+        self.held = Some(match self.held.take() {
+            Some(before) => Box::new((before, held)),
+            None => Box::new(held),
+        });
+        self
     }
 }
 
@@ -66,35 +122,45 @@ impl http_body::Body for Body {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.0 {
-            Kind::Slices { left, slices } => Poll::Ready(slices.pop_front().map(|slice| {
+        let frame = match &mut self.kind {
+            Kind::Slices { left, slices } => slices.pop_front().map(|slice| {
                 *left -= slice.len() as u64;
                 Ok(Frame::data(slice))
-            })),
-            Kind::Stream(receiver) => {
-                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }),
+            Kind::Stream { ended: true, .. } => None,
+            Kind::Stream { chunks, whole, ended } => {
+                let chunk = ready!(chunks.poll_recv(context));
+                *ended = !matches!(chunk, Some(Ok(_)));
+                match chunk {
+                    Some(chunk) => Some(chunk.map(Frame::data)),
+                    None if whole.load(Ordering::Acquire) => None,
+                    None => Some(Err("the response was broken off".into())),
+                }
             }
-            Kind::Boxed(body) => Pin::new(body).poll_frame(context),
+            Kind::Boxed(body) => ready!(Pin::new(body).poll_frame(context)),
+        };
+        if frame.is_none() {
+            self.held = None;
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Slices { slices, .. } => slices.is_empty(),
-            Kind::Stream(_) => false,
+            Kind::Stream { ended, .. } => *ended,
             Kind::Boxed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Slices { left, .. } => SizeHint::with_exact(*left),
-            Kind::Stream(_) => SizeHint::default(),
+            Kind::Stream { .. } => SizeHint::default(),
             Kind::Boxed(body) => body.size_hint(),
         }
     }
 }
-
 /// Boxes any body as a request's.
 pub fn request_body<B>(body: B) -> RequestBody
 where
@@ -107,4 +173,43 @@ where
 /// A request without a body.
 pub fn no_body() -> RequestBody {
     request_body(http_body_util::Empty::new().map_err(|never: Infallible| match never {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(body: Body) -> Result<Bytes, BoxError> {
+        Ok(body.collect().await?.to_bytes())
+    }
+
+    #[tokio::test]
+    async fn only_what_its_producer_ended_is_whole() {
+        let (sender, body) = Body::channel();
+        sender.send("all of it").await.unwrap();
+        sender.end();
+        assert_eq!(read(body).await.unwrap(), "all of it");
+
+        let (sender, body) = Body::channel();
+        sender.send("a part").await.unwrap();
+        drop(sender);
+        assert!(read(body).await.is_err(), "its producer panicked, or was dropped with its scope");
+
+        let (sender, body) = Body::channel();
+        sender.fail("no disk").await.unwrap();
+        assert_eq!(read(body).await.unwrap_err().to_string(), "no disk");
+    }
+
+    #[tokio::test]
+    async fn what_a_body_holds_goes_with_it() {
+        let held = Arc::new(());
+        let (sender, body) = Body::channel();
+        let body = body.holding(held.clone());
+        assert_eq!(Arc::strong_count(&held), 2);
+        sender.end();
+        read(body).await.unwrap();
+        assert_eq!(Arc::strong_count(&held), 1);
+        drop(Body::full("x").holding(held.clone()));
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
 }

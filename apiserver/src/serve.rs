@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use nix::sys::socket::{setsockopt, sockopt};
 use quorate_env::Scope;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +40,10 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// TCP's own probes of a silent connection: a peer that answers none of them is gone.
+const PROBE_AFTER_SECONDS: u32 = 15;
+const PROBE_EVERY_SECONDS: u32 = 15;
+const PROBES: u32 = 4;
 
 impl Server {
     /// Serves until the scope is cancelled or [`Server::close`] is called; returns when connections have ended.
@@ -49,15 +54,20 @@ impl Server {
         let scope = self.scope().child("connections");
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+            let next = async {
+                let slot = Arc::clone(&slots).acquire_owned().await;
+                (slot, listener.accept().await)
+            };
+            let (Ok(slot), accepted) = (tokio::select! {
+                next = next => next,
                 () = self.closing().cancelled() => break,
+            }) else {
+                break;
             };
             match accepted {
                 Ok((stream, address)) => {
                     let connection = Connection { server: self.clone(), acceptor: acceptor.clone(), address };
-                    scope.spawn("connection", async move {
+                    scope.spawn_until_cancelled("connection", async move {
                         connection.run(stream).await;
                         drop(slot);
                     });
@@ -78,6 +88,7 @@ impl Server {
         if ended.is_err() {
             tracing::warn!("connections did not end in time, closing them");
         }
+        // What is left is dropped at its next await point, whatever its client does.
         scope.cancel();
     }
 }
@@ -90,8 +101,8 @@ struct Connection {
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "setting TCP_NODELAY");
+        if let Err(error) = set_options(&stream) {
+            tracing::debug!(address = %self.address, %error, "setting socket options");
         }
         let handshake = self.server.env().clock.timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)).await;
         let stream = match handshake {
@@ -105,9 +116,9 @@ impl Connection {
                 return;
             }
         };
-        let certificates = stream.get_ref().1.peer_certificates();
-        let certificate = certificates.and_then(|chain| chain.first()).map(|first| first.clone().into_owned());
-        let peer = Peer { address: Some(self.address), certificate };
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let mut chain = chain.iter().map(|certificate| certificate.clone().into_owned());
+        let peer = Peer { address: Some(self.address), certificate: chain.next(), intermediates: chain.collect() };
         let server = self.server.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             let server = server.clone();
@@ -128,6 +139,16 @@ impl Connection {
             tracing::debug!(address = %self.address, %error, "connection ended");
         }
     }
+}
+
+/// A client that is gone without a word is noticed in the end, also by a response that has nothing to send.
+fn set_options(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &PROBE_AFTER_SECONDS)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &PROBE_EVERY_SECONDS)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &PROBES)?;
+    Ok(())
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

@@ -1,21 +1,23 @@
 //! LIST: a page, or everything, from one snapshot, streamed with back-pressure.
 //!
 //! The first page of the store is read before the response begins, so that refusals are still a `Status`; the rest is
-//! produced by a task while the client reads. What a request holds in memory is a store page and a few chunks.
+//! produced by a task while the client reads. What a request holds in memory is a store page and a few chunks. A list
+//! with a limit is put together before it is answered, up to a size at which it stops with a continue token.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use quorate_api::status::Status;
 use quorate_raft_store::{Consistency, Page, Range, ReadError, Revision};
-use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::get::presenter;
 use super::read::{Snapshot, reach};
 use super::selection::Selection;
-use crate::body::{Body, BoxError};
+use crate::body::{Body, BodySender, Gone};
 use crate::call::Call;
 use crate::negotiate::{Encoding, JSON};
 use crate::present::{Presenter, encoded, push_json};
@@ -29,6 +31,10 @@ use crate::table;
 const STORE_PAGE: usize = 1_000;
 /// A chunk is sent when it has grown so large.
 const CHUNK_BYTES: usize = 128 << 10;
+/// A page of a limited list stops after so many bytes, however many items were asked for.
+const LIMITED_BYTES: usize = 8 << 20;
+/// A client that takes no chunk for so long is given up.
+const WRITE_DEADLINE: Duration = Duration::from_secs(60);
 /// A list that must be re-encoded whole (YAML, protobuf) may be so large; clients page beyond it.
 const MAX_REENCODED_BYTES: usize = 64 << 20;
 
@@ -45,11 +51,11 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     if encoding != Encoding::Json {
         return encoded(StatusCode::OK, encoding, listing.collect().await?);
     }
-    if listing.is_complete() {
+    if listing.limited || !listing.page.more {
         return Ok(crate::respond::bytes(StatusCode::OK, JSON, listing.collect().await?));
     }
     let (sender, body) = Body::channel();
-    call.server.scope().spawn_until_cancelled("list", listing.stream(sender));
+    call.server.scope().spawn_until_cancelled("list", listing.stream(sender).in_current_span());
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     Ok(response)
@@ -113,11 +119,6 @@ impl Listing {
         self.server.storage().store().range(range, consistency).await
     }
 
-    /// Whether everything is at hand.
-    fn is_complete(&self) -> bool {
-        !self.page.more || (self.selection.is_everything() && self.page.items.len() >= self.left)
-    }
-
     /// Appends the items of the page at hand. Returns the rest of the list, if the limit left one.
     fn write_page(&mut self, out: &mut Vec<u8>) -> Result<Option<Rest>, Status> {
         let page = std::mem::take(&mut self.page);
@@ -126,7 +127,8 @@ impl Listing {
             if !self.selection.matches(&stored) {
                 continue;
             }
-            if self.left == 0 {
+            let full = self.limited && self.written > 0 && out.len() >= LIMITED_BYTES;
+            if self.left == 0 || full {
                 let here = (page.items.len() - index) as u64;
                 let remaining = page.remaining.map(|beyond| beyond + here).filter(|_| self.selection.is_everything());
                 return Ok(Some(Rest { start: stored.key.clone(), remaining }));
@@ -169,43 +171,41 @@ impl Listing {
         Ok(out)
     }
 
-    /// Sends the list in chunks. The head carries a continue token, so it is written when the end is known; a limited
-    /// list is therefore put together before it is sent, and an unlimited one has no token.
-    async fn stream(mut self, sender: mpsc::Sender<Result<Bytes, BoxError>>) {
-        let mut out = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
-        if self.limited {
-            let sent = match self.collect().await {
-                Ok(list) => sender.send(Ok(list.into())).await,
-                Err(status) => sender.send(Err(status.into())).await,
-            };
-            if sent.is_err() {
-                tracing::debug!("the client of a list went away");
+    /// Sends a list without a limit, and so without a continue token, in chunks.
+    async fn stream(mut self, sender: BodySender) {
+        let sent = match self.send_all(&sender).await {
+            Ok(()) => {
+                sender.end();
+                Ok(())
             }
-            return;
-        }
-        self.write_head(&mut out, None);
-        loop {
-            match self.pump(&mut out, &sender).await {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(Stop::Gone) => return,
-                Err(Stop::Failed(status)) => {
-                    // The status line is out: all that is left is to break off, so that nobody takes this for a whole list.
-                    if sender.send(Err(status.into())).await.is_err() {
-                        tracing::debug!("the client of a list went away");
-                    }
-                    return;
-                }
-            }
-        }
-        out.extend(table::TAIL);
-        if sender.send(Ok(out.into())).await.is_err() {
+            // The status line is out: all that is left is to break off, so that nobody takes this for a whole list.
+            Err(Stop::Failed(status)) => sender.fail(status).await,
+            Err(Stop::Gone) => Err(Gone),
+        };
+        if sent.is_err() {
             tracing::debug!("the client of a list went away");
         }
     }
 
+    async fn send_all(&mut self, sender: &BodySender) -> Result<(), Stop> {
+        let mut out = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
+        self.write_head(&mut out, None);
+        while self.pump(&mut out, sender).await? {}
+        out.extend(table::TAIL);
+        self.send(sender, out).await
+    }
+
+    /// A client that does not read holds a snapshot's page and a task; it does so for a while only.
+    async fn send(&self, sender: &BodySender, chunk: Vec<u8>) -> Result<(), Stop> {
+        match self.server.env().clock.timeout(WRITE_DEADLINE, sender.send(chunk)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Gone)) => Err(Stop::Gone),
+            Err(_elapsed) => Err(Stop::Failed(Status::timeout("the client did not read the list", 0))),
+        }
+    }
+
     /// Writes the page at hand in chunks and reads the next; false at the end.
-    async fn pump(&mut self, out: &mut Vec<u8>, sender: &mpsc::Sender<Result<Bytes, BoxError>>) -> Result<bool, Stop> {
+    async fn pump(&mut self, out: &mut Vec<u8>, sender: &BodySender) -> Result<bool, Stop> {
         let mut page = std::mem::take(&mut self.page);
         let (more, next) = (page.more, page.next_start());
         for item in page.items.drain(..) {
@@ -220,7 +220,7 @@ impl Listing {
             self.written += 1;
             if out.len() >= CHUNK_BYTES {
                 let full = std::mem::replace(out, Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1)));
-                sender.send(Ok(full.into())).await.map_err(|_gone| Stop::Gone)?;
+                self.send(sender, full).await?;
             }
         }
         self.page.more = more;
