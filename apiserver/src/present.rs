@@ -6,6 +6,7 @@ use quorate_api::codec;
 use quorate_api::object::Object;
 use quorate_api::schema;
 use quorate_api::status::Status;
+use quorate_raft_store::Revision;
 use serde_json::Value;
 
 use crate::body::Body;
@@ -33,7 +34,7 @@ impl Presenter {
                 Ok(())
             }
             Form::Table(version) => {
-                table::write_head(out, version, &Self::list_meta(stored), Some(self.row.strategy.columns));
+                table::write_head(out, version, &list_meta(stored), Some(self.row.strategy.columns));
                 self.write_row(stored, version, out)?;
                 out.extend(table::TAIL);
                 Ok(())
@@ -62,10 +63,6 @@ impl Presenter {
         let head =
             format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[");
         out.extend(head.as_bytes());
-    }
-
-    fn list_meta(stored: &Stored) -> String {
-        format!("{{\"resourceVersion\":\"{}\"}}", stored.revision)
     }
 
     fn write_object(&self, stored: &Stored, out: &mut Vec<u8>) -> Result<(), Status> {
@@ -113,23 +110,36 @@ impl Presenter {
     }
 }
 
+/// The metadata of a table of one object. The result of a dry run has no version.
+fn list_meta(stored: &Stored) -> String {
+    match stored.revision {
+        Revision(0) => "{}".to_owned(),
+        revision => format!("{{\"resourceVersion\":\"{revision}\"}}"),
+    }
+}
+
 /// A response from JSON text, re-encoded if the caller wants another encoding.
 pub(crate) fn encoded(code: StatusCode, encoding: Encoding, json: Vec<u8>) -> Result<Response<Body>, Status> {
     if encoding == Encoding::Json {
         return Ok(respond::bytes(code, encoding.media_type(), json));
     }
-    let value: Value = serde_json::from_slice(&json).map_err(Status::internal)?;
     let body = match encoding {
         Encoding::Json => json,
-        Encoding::Yaml => codec::yaml::encode(&value).map_err(Status::internal)?,
-        Encoding::Protobuf => {
-            let object = Object::from_value(value).map_err(Status::internal)?;
-            let gvk = object.gvk().map_err(Status::internal)?;
-            let schema = schema::for_gvk(&gvk).ok_or_else(|| Status::not_acceptable(&["application/json"]))?;
-            codec::protobuf::encode(&gvk, schema, &object.into_value()).map_err(Status::internal)?
+        Encoding::Yaml => {
+            let value: Value = serde_json::from_slice(&json).map_err(Status::internal)?;
+            codec::yaml::encode(&value).map_err(Status::internal)?
         }
+        Encoding::Protobuf => to_protobuf(&json)?,
     };
     Ok(respond::bytes(code, encoding.media_type(), body))
+}
+
+pub(crate) fn to_protobuf(json: &[u8]) -> Result<Vec<u8>, Status> {
+    let value: Value = serde_json::from_slice(json).map_err(Status::internal)?;
+    let object = Object::from_value(value).map_err(Status::internal)?;
+    let gvk = object.gvk().map_err(Status::internal)?;
+    let schema = schema::for_gvk(&gvk).ok_or_else(|| Status::not_acceptable(&["application/json"]))?;
+    codec::protobuf::encode(&gvk, schema, &object.into_value()).map_err(Status::internal)
 }
 
 /// Converts from the stored to the served version.

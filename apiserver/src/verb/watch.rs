@@ -7,21 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 use quorate_api::field::{FieldError, FieldPath};
 use quorate_api::status::Status;
 use quorate_env::clock::Instant;
 use quorate_raft_store::{Consistency, Range, Revision, WatchEnd, WatchRange, Watcher};
-use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::get::presenter;
 use super::read;
 use super::selection::Selection;
-use crate::body::{Body, BoxError};
+use crate::body::{Body, BodySender, Gone};
 use crate::call::Call;
-use crate::negotiate::JSON;
 use crate::query::Query;
 use crate::registry::Row;
 use crate::server::Server;
@@ -30,6 +28,8 @@ use crate::watch::{EventKind, Framer};
 
 /// A watch without `timeoutSeconds` ends after this long plus up to as much again, as upstream.
 const MIN_WATCH: Duration = Duration::from_secs(1_800);
+/// Whatever a client asks for, its watch ends after a day.
+const MAX_WATCH: Duration = Duration::from_hours(24);
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Objects per read of the initial state.
 const INITIAL_PAGE: usize = 500;
@@ -40,6 +40,7 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
     let options = WatchOptions::parse(&call.query)?;
     let selection = Selection::parse(call, row)?;
     let presenter = presenter(call, row)?;
+    let content_type = crate::watch::content_type(presenter.output)?;
     let limit = options.timeout.unwrap_or_else(|| call.server.env().random.jitter(MIN_WATCH, 1.0));
     let consistency = options.consistency();
     let after = match options.revision {
@@ -61,9 +62,9 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
         sender,
         out: Vec::new(),
     };
-    call.server.scope().spawn_until_cancelled("watch", stream.run(after));
+    call.server.scope().spawn_until_cancelled("watch", stream.run(after).in_current_span());
     let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }
 
@@ -104,7 +105,7 @@ impl WatchOptions {
             revision: read::version(query.get("resourceVersion"), "resourceVersion")?,
             send_initial,
             bookmarks: query.flag("allowWatchBookmarks"),
-            timeout: timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            timeout: timeout.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds).min(MAX_WATCH)),
         })
     }
 
@@ -165,7 +166,7 @@ struct Stream {
     /// … and its end is announced by a bookmark.
     announce_initial: bool,
     deadline: Instant,
-    sender: mpsc::Sender<Result<Bytes, BoxError>>,
+    sender: BodySender,
     out: Vec<u8>,
 }
 
@@ -175,11 +176,14 @@ impl Stream {
             Ok(stop) | Err(stop) => stop,
         };
         if let Stop::Failed(status) = stop {
-            self.framer.write_error(&status, &mut self.out);
+            if let Err(unwritten) = self.framer.write_error(&status, &mut self.out) {
+                tracing::error!(%status, %unwritten, "the end of a watch cannot be told");
+            }
             if self.flush().await.is_err() {
                 tracing::debug!("the client of a watch went away");
             }
         }
+        self.sender.end();
     }
 
     async fn follow(&mut self, after: Revision) -> Result<Stop, Stop> {
@@ -190,7 +194,6 @@ impl Stream {
         let mut watcher = self.server.storage().watch(range, after).map_err(Stop::Failed)?;
         let clock = self.server.env().clock.clone();
         let closing = self.server.closing().clone();
-        let sender = self.sender.clone();
         let mut bookmark_at = clock.now() + BOOKMARK_INTERVAL;
         loop {
             let wake = if self.bookmarks { bookmark_at.min(self.deadline) } else { self.deadline };
@@ -215,7 +218,7 @@ impl Stream {
                     bookmark_at = clock.now() + BOOKMARK_INTERVAL;
                 }
                 () = closing.cancelled() => return Ok(Stop::Quiet),
-                () = sender.closed() => return Ok(Stop::Quiet),
+                () = self.sender.closed() => return Ok(Stop::Quiet),
             }
         }
     }
@@ -237,7 +240,8 @@ impl Stream {
             for item in &page.items {
                 let stored = Stored::open(item).map_err(|error| Stop::Failed(stored_status(error)))?;
                 if self.selection.matches(&stored) {
-                    self.framer.write(EventKind::Added, &stored, &mut self.out).map_err(Stop::Failed)?;
+                    let now = self.server.env().clock.wall();
+                    self.framer.write(EventKind::Added, &stored, now, &mut self.out).map_err(Stop::Failed)?;
                     if self.out.len() >= CHUNK_BYTES {
                         self.flush().await?;
                     }
@@ -249,7 +253,7 @@ impl Stream {
             }
         }
         if self.announce_initial && self.bookmarks {
-            self.framer.write_bookmark(revision, true, &mut self.out);
+            self.framer.write_bookmark(revision, true, &mut self.out).map_err(Stop::Failed)?;
         }
         self.flush().await
     }
@@ -258,13 +262,14 @@ impl Stream {
         let seen =
             crate::watch::transition(event, &self.selection).map_err(|error| Stop::Failed(stored_status(error)))?;
         if let Some((kind, stored)) = seen {
-            self.framer.write(kind, &stored, &mut self.out).map_err(Stop::Failed)?;
+            let now = self.server.env().clock.wall();
+            self.framer.write(kind, &stored, now, &mut self.out).map_err(Stop::Failed)?;
         }
         Ok(())
     }
 
     async fn send_bookmark(&mut self, watcher: &Watcher) -> Result<(), Stop> {
-        self.framer.write_bookmark(watcher.progress(), false, &mut self.out);
+        self.framer.write_bookmark(watcher.progress(), false, &mut self.out).map_err(Stop::Failed)?;
         self.flush().await
     }
 
@@ -272,12 +277,12 @@ impl Stream {
         if self.out.is_empty() {
             return Ok(());
         }
-        let chunk = Bytes::from(std::mem::take(&mut self.out));
+        let chunk = std::mem::take(&mut self.out);
         let closing = self.server.closing().clone();
         tokio::select! {
             // What the client has room for is sent even when time is up: the last bookmark comes at the deadline itself.
             biased;
-            sent = self.sender.send(Ok(chunk)) => sent.map_err(|_gone| Stop::Quiet),
+            sent = self.sender.send(chunk) => sent.map_err(|Gone| Stop::Quiet),
             () = closing.cancelled() => Err(Stop::Quiet),
             () = self.server.env().clock.sleep_until(self.deadline) => Err(Stop::Quiet),
         }
