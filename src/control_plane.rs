@@ -184,7 +184,7 @@ fn host_of(address: &str) -> String {
 
 fn serve(
     server: &Server,
-    pki: &Pki,
+    pki: &Arc<Pki>,
     cluster: &Settings,
     flags: &ApiFlags,
     membership: &Membership,
@@ -197,9 +197,8 @@ fn serve(
     names.extend(flags.tls_san.iter().cloned());
     names.sort();
     names.dedup();
-    let leaf = pki.server(&names, cluster.api_service_ip())?;
     for listener in listeners {
-        let (server, tls) = (server.clone(), pki.server_config(&leaf)?);
+        let (server, tls) = (server.clone(), pki.server_config(&names, cluster.api_service_ip())?);
         scope.spawn("listener", async move { server.serve(listener, tls).await });
     }
     Ok(())

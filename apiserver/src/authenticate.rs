@@ -1,6 +1,7 @@
 //! Finds the caller's identity in a request: a client certificate, else a bearer token.
 //!
-//! A credential that is shown must be good: a bad one is a 401 even where anonymous access would be allowed.
+//! One good credential is enough. If none of those shown is good the answer is a 401, even where anonymous access would
+//! be allowed.
 
 pub mod bootstrap_token;
 pub mod certificate;
@@ -86,15 +87,26 @@ impl Authenticator {
     /// `None` means that the request carries no credentials (the chain then decides about anonymous access).
     /// [`Peer`] is in the request's extensions.
     pub async fn authenticate(&self, request: &Parts) -> Result<Option<Identity>, Status> {
-        if let Some(certificate) = request.extensions.get::<Peer>().and_then(|peer| peer.certificate.as_ref()) {
-            let rooted = self.rooted.as_ref().ok_or(AuthenticateError::Unknown).map_err(AuthenticateError::status)?;
-            let identity = rooted.certificates.identify(certificate, self.env.clock.wall());
-            return identity.map(Some).map_err(|error| AuthenticateError::from(error).status());
+        let refused = match self.by_certificate(request) {
+            Ok(Some(identity)) => return Ok(Some(identity)),
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        let Some(token) = bearer_token(request) else { return refused.map_or(Ok(None), |error| Err(error.status())) };
+        if let Some(error) = refused {
+            tracing::debug!(reason = %error, "the certificate is not accepted, the token is looked at");
         }
-        let Some(token) = bearer_token(request) else { return Ok(None) };
         let (identity, _audiences) =
             self.identify_token(token, &[ISSUER.to_owned()]).await.map_err(AuthenticateError::status)?;
         Ok(Some(identity))
+    }
+
+    fn by_certificate(&self, request: &Parts) -> Result<Option<Identity>, AuthenticateError> {
+        let Some(peer) = request.extensions.get::<Peer>() else { return Ok(None) };
+        let Some(certificate) = &peer.certificate else { return Ok(None) };
+        let rooted = self.rooted.as_ref().ok_or(AuthenticateError::Unknown)?;
+        let now = self.env.clock.wall();
+        Ok(Some(rooted.certificates.identify(certificate, &peer.intermediates, now)?))
     }
 
     /// Whose token this is, and for which of the wanted audiences it is good.

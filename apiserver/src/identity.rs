@@ -93,6 +93,8 @@ pub struct Peer {
     /// the cluster's CA issued it and whether it is still valid is for the authenticator to say (a plain 401, not a
     /// broken handshake).
     pub certificate: Option<rustls_pki_types::CertificateDer<'static>>,
+    /// What it presented beside its own, to lead from that one to a root.
+    pub intermediates: Vec<rustls_pki_types::CertificateDer<'static>>,
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Nodes {
         scope: &Scope,
         closing: CancellationToken,
     ) -> Result<Self, PkiError> {
-        let tls = pki.map(|pki| Tls::new(pki)).transpose()?;
+        let tls = pki.map(Tls::new).transpose()?;
         Ok(Self { tls, env, scope: scope.child("nodes"), closing, slots: Arc::new(Semaphore::new(STREAMS_MAX)) })
     }
 

@@ -2,12 +2,14 @@
 //!
 //! Three authorities keep three kinds of trust apart: `ca` (clients, nodes and the API's serving certificates),
 //! `peer-ca` (members among themselves) and `front-proxy-ca` (who may speak for others with `X-Remote-*` headers).
-//! `sa` signs service-account tokens. Leaves are issued at start and live in memory, so only the roots are files.
+//! `sa` signs service-account tokens. Leaves are issued at start, and again before they expire, and live in memory, so
+//! only the roots are files.
 
 pub mod authority;
 pub mod files;
 pub mod kubeconfig;
 pub(crate) mod possession;
+pub(crate) mod renew;
 pub mod tls;
 pub mod token_key;
 
@@ -111,6 +113,10 @@ impl Pki {
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.env.clock.wall()
     }
 
     pub fn cluster(&self) -> &Authority {

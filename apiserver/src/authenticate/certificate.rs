@@ -52,7 +52,13 @@ impl Certificates {
         Ok(Self { verifier, remembered: RwLock::default() })
     }
 
-    pub fn identify(&self, certificate: &CertificateDer<'_>, now: Timestamp) -> Result<Identity, CertificateError> {
+    /// Whom the certificate names, if it leads to the authority, by `intermediates` if need be.
+    pub fn identify(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: Timestamp,
+    ) -> Result<Identity, CertificateError> {
         let second = now.as_second();
         if let Some(known) = self.remembered.read().get(certificate.as_ref())
             && (known.not_before..=known.not_after).contains(&second)
@@ -61,9 +67,13 @@ impl Certificates {
         }
         let since_epoch = Duration::from_secs(u64::try_from(second).unwrap_or(0));
         self.verifier
-            .verify_client_cert(certificate, &[], UnixTime::since_unix_epoch(since_epoch))
+            .verify_client_cert(certificate, intermediates, UnixTime::since_unix_epoch(since_epoch))
             .map_err(|error| CertificateError::Refused(error.to_string()))?;
-        let read = read(certificate)?;
+        let mut read = read(certificate)?;
+        // It is remembered for as long as the whole chain is valid.
+        for intermediate in intermediates {
+            read.not_after = read.not_after.min(not_after(intermediate)?);
+        }
         let mut remembered = self.remembered.write();
         if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
@@ -71,6 +81,12 @@ impl Certificates {
         remembered.insert(certificate.as_ref().into(), read.clone());
         Ok(read.identity)
     }
+}
+
+fn not_after(der: &CertificateDer<'_>) -> Result<i64, CertificateError> {
+    let (_rest, certificate) =
+        x509_parser::parse_x509_certificate(der).map_err(|error| CertificateError::Refused(error.to_string()))?;
+    Ok(certificate.validity().not_after.timestamp())
 }
 
 fn read(der: &CertificateDer<'_>) -> Result<Remembered, CertificateError> {
@@ -113,11 +129,11 @@ mod tests {
         let (_home, pki) = pki();
         let known = Certificates::new(pki.cluster()).unwrap();
         let now = "2026-06-01T12:00:00Z".parse().unwrap();
-        let admin = known.identify(&der(&pki.admin().unwrap()), now).unwrap();
+        let admin = known.identify(&der(&pki.admin().unwrap()), &[], now).unwrap();
         assert_eq!(admin.user, "kubernetes-admin");
         assert_eq!(admin.groups, [CLUSTER_ADMINS, "system:authenticated"]);
         assert!(admin.extra[CREDENTIAL_ID][0].starts_with("X509SHA256="));
-        let node = known.identify(&der(&pki.node_client("n1").unwrap()), now).unwrap();
+        let node = known.identify(&der(&pki.node_client("n1").unwrap()), &[], now).unwrap();
         assert_eq!((node.node_name(), node.groups[0].as_str()), (Some("n1"), NODES));
     }
 
@@ -127,7 +143,8 @@ mod tests {
         let (_theirs, theirs) = pki();
         let known = Certificates::new(ours.cluster()).unwrap();
         let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
-        let refused = |leaf: &Leaf, now| matches!(known.identify(&der(leaf), now), Err(CertificateError::Refused(_)));
+        let refused =
+            |leaf: &Leaf, now| matches!(known.identify(&der(leaf), &[], now), Err(CertificateError::Refused(_)));
         assert!(refused(&theirs.admin().unwrap(), now), "another cluster's");
         assert!(refused(&ours.server(&[], "10.96.0.1".parse().unwrap()).unwrap(), now), "not for clients");
         let admin = ours.admin().unwrap();

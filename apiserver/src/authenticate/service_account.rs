@@ -79,7 +79,7 @@ impl ServiceAccountTokens {
             let found = self.storage.get(&home, namespace, &reference.name, consistency).await;
             let stored = found.map_err(AuthenticateError::Store)?;
             let now = self.env.clock.wall();
-            if stored.is_some_and(|stored| is_alive(stored.body(), &reference.uid, now)) {
+            if stored.is_some_and(|stored| is_alive(stored.metadata(), &reference.uid, now)) {
                 return Ok(());
             }
         }
@@ -88,23 +88,18 @@ impl ServiceAccountTokens {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Known {
-    metadata: KnownMetadata,
-}
-
+/// What decides of an object's metadata.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct KnownMetadata {
+struct Known {
     uid: String,
     deletion_timestamp: Option<String>,
 }
 
-fn is_alive(json: &[u8], uid: &str, now: Timestamp) -> bool {
-    let Ok(Known { metadata }) = serde_json::from_slice(json) else { return false };
-    let deleted = metadata.deletion_timestamp.and_then(|time| time.parse::<Timestamp>().ok());
-    metadata.uid == uid && deleted.is_none_or(|deleted| deleted + GRACE >= now)
+fn is_alive(metadata: &[u8], uid: &str, now: Timestamp) -> bool {
+    let Ok(known) = serde_json::from_slice::<Known>(metadata) else { return false };
+    let deleted = known.deletion_timestamp.and_then(|time| time.parse::<Timestamp>().ok());
+    known.uid == uid && deleted.is_none_or(|deleted| deleted + GRACE >= now)
 }
 
 fn identity(claims: &Claims) -> Identity {
@@ -137,8 +132,7 @@ mod tests {
 
     #[test]
     fn life_is_by_uid_and_ends_after_the_grace() {
-        let object =
-            |deleted: Option<&str>| json!({"metadata": {"uid": "u", "deletionTimestamp": deleted}}).to_string();
+        let object = |deleted: Option<&str>| json!({"uid": "u", "deletionTimestamp": deleted}).to_string();
         let now = "2026-06-01T12:00:00Z".parse().unwrap();
         assert!(is_alive(object(None).as_bytes(), "u", now));
         assert!(!is_alive(object(None).as_bytes(), "v", now));

@@ -3,27 +3,39 @@
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Trust;
 use crate::pki::possession::Possession;
+use crate::pki::renew::Renewed;
 use crate::pki::{Pki, PkiError};
 
-/// The configurations, made once: the certificate shown is as old as this process.
+/// The configurations for new connections.
 #[derive(Clone, Debug)]
-pub(super) struct Tls {
+pub(super) struct Tls(Arc<Renewed<Configs>>);
+
+struct Configs {
     verified: Arc<ClientConfig>,
     unverified: Arc<ClientConfig>,
 }
 
 impl Tls {
-    pub(super) fn new(pki: &Pki) -> Result<Self, PkiError> {
+    pub(super) fn new(pki: &Arc<Pki>) -> Result<Self, PkiError> {
+        Ok(Self(Arc::new(Renewed::new(pki, "the certificate shown to nodes", Configs::new)?)))
+    }
+
+    pub(super) fn config(&self, trust: Trust) -> Arc<ClientConfig> {
+        let configs = self.0.get();
+        Arc::clone(match trust {
+            Trust::Verified => &configs.verified,
+            Trust::Unverified => &configs.unverified,
+        })
+    }
+}
+
+impl Configs {
+    fn new(pki: &Pki) -> Result<Self, PkiError> {
         let tls = |reason: String| PkiError::Tls { reason };
-        let leaf = pki.kubelet_client()?;
-        let certificate =
-            CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).map_err(|error| tls(format!("{error:?}")))?;
-        let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).map_err(|error| tls(format!("{error:?}")))?;
+        let (certificate, key) = pki.kubelet_client()?.der()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         // For callers who asked for it.
         let anybody = Arc::new(Possession::new(&provider, Vec::new()));
@@ -40,12 +52,5 @@ impl Tls {
         let mut unverified = verified.clone();
         unverified.dangerous().set_certificate_verifier(anybody);
         Ok(Self { verified: Arc::new(verified), unverified: Arc::new(unverified) })
-    }
-
-    pub(super) fn config(&self, trust: Trust) -> Arc<ClientConfig> {
-        Arc::clone(match trust {
-            Trust::Verified => &self.verified,
-            Trust::Unverified => &self.unverified,
-        })
     }
 }

@@ -10,13 +10,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
 };
-use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{PkiError, files};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const LEAF_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+pub(super) const LEAF_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const ROOT_VALIDITY: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// Certificates begin a little in the past, so that a client whose clock is behind accepts them.
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
@@ -55,6 +55,15 @@ pub struct Leaf {
 impl std::fmt::Debug for Leaf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Leaf").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
+}
+
+impl Leaf {
+    /// Both as TLS wants them.
+    pub(crate) fn der(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), PkiError> {
+        let tls = |error: rustls_pki_types::pem::Error| PkiError::Tls { reason: format!("{error:?}") };
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(tls)?;
+        Ok((certificate, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(tls)?))
     }
 }
 

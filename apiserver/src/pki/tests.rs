@@ -141,3 +141,31 @@ async fn a_kubeconfig_embeds_everything() {
     assert!(text.contains("current-context: \"admin@quorate\"\n"), "{text}");
     assert!(!text.contains("BEGIN"), "keys are base64: {text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leaf_is_renewed_while_the_process_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let env = Env::simulated("2026-06-01T12:00:00Z".parse().unwrap(), 1);
+    let pki = std::sync::Arc::new(Pki::create(&home.path().join("pki"), &env).unwrap());
+    let made = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = made.clone();
+    let renewed = super::renew::Renewed::new(&pki, "test", move |pki| {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // The third one fails; the second serves on.
+        if number == 2 { Err(PkiError::Tls { reason: "test".into() }) } else { pki.admin() }
+    })
+    .unwrap();
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    let first = renewed.get();
+    env.clock.sleep(day * 240).await;
+    assert_eq!(renewed.get().certificate, first.certificate, "not before two thirds of its year");
+    env.clock.sleep(day * 5).await;
+    let second = renewed.get();
+    assert_ne!(second.certificate, first.certificate);
+    env.clock.sleep(day * 250).await;
+    assert_eq!(renewed.get().certificate, second.certificate);
+    assert_eq!(renewed.get().certificate, second.certificate, "it is not tried for at each connection");
+    assert_eq!(made.load(std::sync::atomic::Ordering::Relaxed), 3);
+    env.clock.sleep(day).await;
+    assert_ne!(renewed.get().certificate, second.certificate);
+}
