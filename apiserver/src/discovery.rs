@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::body::Body;
 use crate::call::Call;
+use crate::pki::hex;
 use crate::respond;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -75,5 +76,5 @@ fn aggregated_answer(call: &Call, document: &Value) -> Response<Body> {
 
 /// A document's fingerprint, for ETags and hashed URLs.
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    format!("{:x}", Sha256::digest(bytes))
+    hex(&Sha256::digest(bytes))
 }

@@ -35,6 +35,11 @@ pub(crate) fn handle(call: &Call, probe: &'static str) -> Result<Response<Body>,
     Ok(respond::text(code, text))
 }
 
+/// The checks of a probe.
+pub(crate) fn names(call: &Call, probe: &str) -> Vec<&'static str> {
+    checks(call, probe).into_iter().map(|check| check.name).collect()
+}
+
 fn line(check: &Check) -> String {
     match &check.failure {
         None => format!("[+]{} ok\n", check.name),

@@ -14,20 +14,24 @@
 //! `present.rs`.
 //!
 //! **Invariants and where they are tested.**
-//! - Equal objects have equal stored bytes, and an update that changes nothing writes nothing (`tests/it/verbs.rs`).
+//! - Equal objects have equal stored bytes, and an update to the same bytes writes nothing (`tests/it/verbs.rs`).
 //! - List plus watch from its revision gives the state at any later time (`tests/it/watch.rs`).
 //! - A bookmark is sent only after every event up to it (`verb/watch.rs`, `tests/it/watch.rs`).
 //! - An object is created only in a namespace that is alive in the same transaction (`tests/it/verbs.rs`).
 //! - A deposed leader's parts cannot write (`tests/it/fence.rs`).
-//! - A right just granted can be used at once, and nobody grants what they do not hold (`tests/it/identity.rs`).
+//! - A right just granted can be used at once on the same member, on the others when their view has it; nobody grants
+//!   what they do not hold (`tests/it/identity.rs`).
+//! - A member answers nothing that it has not confirmed with the quorum since it started, and makes no write a second
+//!   time whose fate it does not know (`chain/gate.rs`, `verb/write/commit.rs`, `tests/it/members.rs`).
+//! - A streamed answer that is cut short is broken off, never ended (`body.rs`).
 //! - Streams of pods pass byte for byte between client and node (`nodes.rs`, `tests/it/streams.rs`).
 //! - No two nodes share a range of the pod network (`pod_cidr.rs`, `tests/it/identity.rs`).
 //!
 //! **Tasks.** Add a kind: a strategy in `registry/` and its line in `registry/kinds.rs`. Add a subresource: a door in
 //! `subresource/door.rs`, or a file beside it. Add an authenticator or an admission plugin: see those modules' heads.
 //!
-//! **Bounds.** Bodies [`call::MAX_BODY_BYTES`]; connections, streams and time-outs in `serve.rs`; chunks in flight of one
-//! response `body::STREAM_CHUNKS`; streams to nodes and their time-outs in `nodes.rs`;
+//! **Bounds.** Requests in flight `chain/gate.rs`; bodies [`call::MAX_BODY_BYTES`]; connections, streams and time-outs in `serve.rs`; chunks in flight of one
+//! response `body::STREAM_CHUNKS`; lists in `verb/list.rs`; streams to nodes and their time-outs in `nodes.rs`;
 //! retries beside each loop.
 
 pub mod admission;

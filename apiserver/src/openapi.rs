@@ -5,8 +5,14 @@ mod paths;
 mod schemas;
 pub(crate) mod v2;
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION};
 use http::{HeaderValue, Response, StatusCode};
+use parking_lot::Mutex;
+use quorate_api::resource::Resource;
 use quorate_api::status::Status;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +35,7 @@ pub(crate) fn handle(call: &Call) -> Result<Response<Body>, Status> {
     let registry = call.server.registry();
     let Some(path) = call.info.path.strip_prefix(ROOT) else { return Err(Status::unknown_resource()) };
     match path.trim_matches('/') {
-        "" => Ok(respond::json(StatusCode::OK, &index(&registry))),
+        "" => Ok(respond::json(StatusCode::OK, &index(&call.server.config().git_commit, &registry))),
         document => serve(call, &registry, document),
     }
 }
@@ -39,24 +45,25 @@ fn document_path(row: &Row) -> String {
     if row.resource.group.is_empty() { format!("api/{}", row.version) } else { format!("apis/{}", row.api_version) }
 }
 
-fn index(registry: &Registry) -> Value {
+fn index(commit: &str, registry: &Registry) -> Value {
     let mut paths = Map::new();
     for row in registry.rows() {
         let path = document_path(row);
         if !paths.contains_key(&path) {
-            let url = format!("{ROOT}/{path}?hash={}", fingerprint(registry, &path));
+            let url = format!("{ROOT}/{path}?hash={}", fingerprint(commit, registry, &path));
             paths.insert(path, json!({"serverRelativeURL": url}));
         }
     }
     json!({"paths": paths})
 }
 
-/// Changes whenever the document would: it depends on the rows and on this build only.
-fn fingerprint(registry: &Registry, path: &str) -> String {
-    let mut text = env!("CARGO_PKG_VERSION").to_owned();
+/// Changes whenever the document would: it depends on the rows, and on the build that its schemas were compiled into.
+fn fingerprint(commit: &str, registry: &Registry, path: &str) -> String {
+    let mut text = format!("{} {commit};", env!("CARGO_PKG_VERSION"));
     for row in registry.rows().iter().filter(|row| document_path(row) == path) {
-        let part = format!("{}/{}/{:?};", row.api_version, row.resource.plural, row.resource.subresources);
-        text.push_str(&part);
+        let Resource { plural, subresources, .. } = &row.resource;
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "{}/{plural}/{subresources:?};", row.api_version);
     }
     hash(text.as_bytes())[..HASH_LETTERS].to_uppercase()
 }
@@ -66,7 +73,7 @@ fn serve(call: &Call, registry: &Registry, path: &str) -> Result<Response<Body>,
     if rows.is_empty() {
         return Err(Status::unknown_resource());
     }
-    let current = fingerprint(registry, path);
+    let current = fingerprint(&call.server.config().git_commit, registry, path);
     let asked = call.query.get("hash");
     if !asked.is_empty() && asked != current {
         return Ok(moved(&format!("{ROOT}/{path}?hash={current}")));
@@ -76,7 +83,7 @@ fn serve(call: &Call, registry: &Registry, path: &str) -> Result<Response<Body>,
     let mut response = if known == Some(tag.as_str()) {
         respond::bytes(StatusCode::NOT_MODIFIED, JSON, "")
     } else {
-        respond::json(StatusCode::OK, &document(&rows))
+        respond::bytes(StatusCode::OK, JSON, call.server.openapi().get(&current, || document(&rows)))
     };
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&tag) {
@@ -87,6 +94,28 @@ fn serve(call: &Call, registry: &Registry, path: &str) -> Result<Response<Body>,
         headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
     }
     Ok(response)
+}
+
+/// Documents as they are sent. Each costs tens of milliseconds to make, and every kubectl asks for the same ones.
+#[derive(Debug, Default)]
+pub(crate) struct Documents(Mutex<BTreeMap<String, Bytes>>);
+
+impl Documents {
+    /// More are not kept: there are fewer group-versions.
+    const MAX: usize = 128;
+
+    fn get(&self, fingerprint: &str, make: impl FnOnce() -> Value) -> Bytes {
+        if let Some(made) = self.0.lock().get(fingerprint) {
+            return made.clone();
+        }
+        let made = Bytes::from(make().to_string());
+        let mut known = self.0.lock();
+        if known.len() >= Self::MAX {
+            known.clear();
+        }
+        known.insert(fingerprint.to_owned(), made.clone());
+        made
+    }
 }
 
 fn moved(location: &str) -> Response<Body> {
@@ -108,4 +137,21 @@ fn document(rows: &[&Row]) -> Value {
             "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication"}},
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_made_once_and_named_by_its_build() {
+        let documents = Documents::default();
+        assert_eq!(documents.get("f", || json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(documents.get("f", || unreachable!("made twice")), r#"{"a":1}"#);
+        let registry = Registry::built_in(quorate_api::resource::table(), false);
+        let of = |commit: &str, path: &str| fingerprint(commit, &registry, path);
+        assert_eq!(of("c1", "apis/apps/v1"), of("c1", "apis/apps/v1"));
+        assert_ne!(of("c1", "apis/apps/v1"), of("c2", "apis/apps/v1"), "another build may have other schemas");
+        assert_ne!(of("c1", "apis/apps/v1"), of("c1", "apis/batch/v1"));
+    }
 }

@@ -1,5 +1,7 @@
 //! Paths that are no resources.
 
+use std::collections::BTreeSet;
+
 use http::{Response, StatusCode};
 use quorate_api::status::Status;
 use serde_json::json;
@@ -20,6 +22,8 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         "healthz" => health::handle(call, "healthz"),
         "livez" => health::handle(call, "livez"),
         "readyz" => health::handle(call, "readyz"),
+        "" => Ok(index(call)),
+        "version" if call.parts.method != http::Method::GET => Err(crate::verb::not_allowed()),
         "version" => Ok(version(call)),
         "metrics" => metrics(call),
         ".well-known" if path.trim_end_matches('/') == "/.well-known/openid-configuration" => issuer(call),
@@ -32,6 +36,39 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
         "quorate" if path == join::MEMBERS_PATH => join::members(call),
         _ => Err(Status::unknown_resource()),
     }
+}
+
+/// The paths that lead on from here.
+fn index(call: &Call) -> Response<Body> {
+    const OWN: [&str; 12] = [
+        "/api",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/readyz",
+        "/version",
+        join::MEMBERS_PATH,
+        join::STATUS_PATH,
+    ];
+    let mut paths: BTreeSet<String> = OWN.into_iter().map(str::to_owned).collect();
+    if call.server.pki().is_some() {
+        paths.extend(["/.well-known/openid-configuration".to_owned(), "/openid/v1/jwks".to_owned()]);
+    }
+    for row in call.server.registry().rows() {
+        if row.resource.group.is_empty() {
+            paths.insert(format!("/api/{}", row.version));
+        } else {
+            paths.extend([format!("/apis/{}", row.resource.group), format!("/apis/{}", row.api_version)]);
+        }
+    }
+    for probe in ["healthz", "livez", "readyz"] {
+        paths.extend(health::names(call, probe).into_iter().map(|check| format!("/{probe}/{check}")));
+    }
+    respond::json(StatusCode::OK, &json!({"paths": paths}))
 }
 
 fn version(call: &Call) -> Response<Body> {

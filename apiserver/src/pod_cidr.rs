@@ -1,6 +1,7 @@
 //! Each node's share of the pod network, given out once: reserved when a machine joins, or when its Node is created,
 //! and given back when the Node goes away. All of it happens in transactions, so no two nodes ever share a range.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 
@@ -17,6 +18,8 @@ use crate::storage::{Storage, key, read_status};
 
 /// Joins that race for the same range try the next one, so often at most.
 const MAX_ATTEMPTS: u32 = 32;
+/// Ranges that are looked at one by one before all that is taken is read.
+const BLIND_CHOICES: usize = 4;
 const BY_RANGE: &str = "pod-cidr";
 const BY_NODE: &str = "pod-cidr-of";
 
@@ -65,7 +68,9 @@ pub async fn record(storage: &Storage, network: PodNetwork) -> Result<(), Status
 /// The range of `node`, reserved now if it has none.
 pub async fn reserve(storage: &Storage, node: &str) -> Result<Ipv4Net, Status> {
     for _attempt in 0..MAX_ATTEMPTS {
-        let plan = plan(storage, node).await?;
+        let Some(plan) = plan(storage, node).await? else {
+            return Err(Status::service_unavailable("the pod network has no range left"));
+        };
         if plan.guards.ops.is_empty() {
             return Ok(plan.range);
         }
@@ -95,14 +100,10 @@ async fn created(storage: &Storage, node: &mut Object) -> Result<Guards, Status>
         let wish = wish.to_owned();
         return claimed(storage, &name, &wish).await;
     }
-    let plan = match plan(storage, &name).await {
-        Ok(plan) => plan,
+    let Some(plan) = plan(storage, &name).await? else {
         // A node without a range is of use to those who bring a network of their own.
-        Err(status) if status.code == EXHAUSTED => {
-            tracing::warn!(node = name, "the pod network has no range left");
-            return Ok(Guards::default());
-        }
-        Err(status) => return Err(status),
+        tracing::warn!(node = name, "the pod network has no range left");
+        return Ok(Guards::default());
     };
     let range = plan.range.to_string();
     node.set("/spec/podCIDRs", json!([range])).map_err(Status::internal)?;
@@ -137,27 +138,40 @@ struct Plan {
     guards: Guards,
 }
 
-const EXHAUSTED: u16 = 507;
-
-async fn plan(storage: &Storage, node: &str) -> Result<Plan, Status> {
+/// `None`: all ranges are taken.
+async fn plan(storage: &Storage, node: &str) -> Result<Option<Plan>, Status> {
     if let Some(text) = read(storage, node_key(node)).await? {
         let range = text.parse().map_err(|error| Status::internal(format!("the pod CIDR of {node}: {error}")))?;
         let compares = vec![Compare::Value { key: node_key(node), value: text.into() }];
-        return Ok(Plan { range, guards: Guards { compares, ..Guards::default() } });
+        return Ok(Some(Plan { range, guards: Guards { compares, ..Guards::default() } }));
     }
     let network = network(storage).await?;
     let taken = Range { count_only: true, ..Range::prefix(key::internal(BY_RANGE, "")) };
     let taken = storage.page(taken, Consistency::Linearizable).await?.remaining.unwrap_or(0);
     // Ranges are given out in order, so as many as are taken are likely to be the first ones.
     let first = u32::try_from(taken).unwrap_or(u32::MAX) % network.ranges();
-    for step in 0..network.ranges() {
-        let index = (first + step) % network.ranges();
-        let Some(range) = network.range(index) else { break };
+    let ranges = (0..network.ranges()).filter_map(|step| network.range((first + step) % network.ranges()));
+    for range in ranges.clone().take(BLIND_CHOICES) {
         if read(storage, range_key(range)).await?.is_none() {
-            return Ok(Plan { range, guards: taking(node, range) });
+            return Ok(Some(Plan { range, guards: taking(node, range) }));
         }
     }
-    Err(Status::service_unavailable(format!("the pod network {} has no range left", network.cidr)).with_code(EXHAUSTED))
+    let taken = all_taken(storage).await?;
+    let free = ranges.skip(BLIND_CHOICES).find(|range| !taken.contains(&range_key(*range)));
+    Ok(free.map(|range| Plan { range, guards: taking(node, range) }))
+}
+
+async fn all_taken(storage: &Storage) -> Result<BTreeSet<Bytes>, Status> {
+    let mut range = Range { keys_only: true, ..Range::prefix(key::internal(BY_RANGE, "")) };
+    let mut taken = BTreeSet::new();
+    loop {
+        let page = storage.page(range.clone(), Consistency::Linearizable).await?;
+        taken.extend(page.items.iter().map(|item| item.key.clone()));
+        match page.next_start() {
+            Some(next) => range = Range { start: next, revision: Some(page.revision), ..range },
+            None => return Ok(taken),
+        }
+    }
 }
 
 fn taking(node: &str, range: Ipv4Net) -> Guards {
@@ -196,7 +210,28 @@ fn network_key() -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use quorate_env::{Env, Scope};
+    use quorate_raft_store::{Config, Store};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_given_back_is_found_again_and_an_end_is_no_error_of_the_store() {
+        let env = Env::simulated("2026-01-01T00:00:00Z".parse().unwrap(), 7);
+        let storage = Storage::new(Store::open(Config::in_memory("m1"), env, Scope::root("test")).await.unwrap());
+        let network = PodNetwork { cidr: "10.244.0.0/20".parse().unwrap(), node_prefix: 24 };
+        record(&storage, network).await.unwrap();
+        for node in 0..16 {
+            reserve(&storage, &format!("n{node}")).await.unwrap();
+        }
+        assert!(plan(&storage, "late").await.unwrap().is_none());
+        assert_eq!(reserve(&storage, "late").await.unwrap_err().code, 503);
+        // Far from where the count of those taken points to.
+        let back = returned(&storage, "n9").await.unwrap();
+        let transaction = Transaction { compares: Vec::new(), then: back.ops, numbering: Numbering::PerObject };
+        storage.commit(transaction).await.unwrap();
+        assert_eq!(reserve(&storage, "late").await.unwrap().to_string(), "10.244.9.0/24");
+    }
 
     #[test]
     fn ranges_tile_the_network() {

@@ -37,9 +37,9 @@ impl Query {
         self.0.iter().filter(move |(own, _)| own == key).map(|(_, value)| value.as_str())
     }
 
-    /// Upstream's reading of a boolean parameter: present without a value means true.
+    /// Upstream's reading of a boolean parameter: present it means true, unless it says `0` or `false` in any case.
     pub fn flag(&self, key: &str) -> bool {
-        self.has(key) && !matches!(self.get(key), "false" | "0")
+        self.has(key) && self.get(key) != "0" && !self.get(key).eq_ignore_ascii_case("false")
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn decodes_escapes_and_repeats() {
-        let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&command=ls&command=-l&watch&pretty=false");
+        let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&command=ls&command=-l&watch&pretty=FALSE");
         assert_eq!(query.get("labelSelector"), "a=b,c in (d)");
         assert_eq!(query.all("command").collect::<Vec<_>>(), ["ls", "-l"]);
         assert_eq!((query.flag("watch"), query.flag("pretty"), query.flag("absent")), (true, false, false));

@@ -16,10 +16,12 @@ use crate::authenticate::Authenticator;
 use crate::authorize::Authorizer;
 use crate::body::Body;
 use crate::call::Call;
+use crate::decode;
 use crate::identity::Identity;
+use crate::negotiate::Output;
+use crate::present::encoded;
 use crate::registry::Row;
 use crate::verb::options::WriteOptions;
-use crate::{decode, respond};
 
 const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
@@ -30,13 +32,15 @@ pub(crate) fn is_review(row: &Row) -> bool {
 
 pub(crate) async fn handle(call: &mut Call, row: &Row) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    // A review has no metadata that a table could show.
+    let output = Output::negotiate(&call.parts.headers, false)?;
     let body = call.read_body().await?;
     let review = decode::object(call, &body, &row.gvk(), options.field_validation)?;
     let server = &call.server;
     let reviewer =
         Reviewer { authenticator: server.authenticator(), authorizer: server.authorizer(), env: server.env() };
     let answer = reviewer.answer(&row.resource.kind, &call.identity, &call.info.namespace, review).await?;
-    Ok(respond::json(StatusCode::CREATED, &answer.into_value()))
+    encoded(StatusCode::CREATED, output.encoding, answer.into_value().to_string().into_bytes())
 }
 
 /// What questions are answered from.

@@ -169,6 +169,10 @@ impl Stored {
             return Err(damaged("offsets beyond the value"));
         }
         let body = value.slice(body_start..);
+        // The revision is spliced in among the metadata.
+        if !(metadata.0..=metadata.1).contains(&splice) {
+            return Err(damaged("the place of the resourceVersion"));
+        }
         Ok(Self { key, revision, value, body, splice, metadata })
     }
 
@@ -180,6 +184,11 @@ impl Stored {
     /// The object's JSON without its resourceVersion, for readers of a few fields.
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// The JSON of `metadata` alone, without its resourceVersion.
+    pub fn metadata(&self) -> &[u8] {
+        &self.body[self.metadata.0..self.metadata.1]
     }
 
     pub fn is_deleting(&self) -> bool {
@@ -241,7 +250,8 @@ impl Stored {
         let damaged = |detail: String| StoredError::Damaged { key: printable(&self.key), detail };
         let value: Value = serde_json::from_slice(&self.body).map_err(|error| damaged(error.to_string()))?;
         let mut object = Object::from_value(value).map_err(|error| damaged(error.to_string()))?;
-        object.set_resource_version(Some(&self.revision.to_string()));
+        let version = self.revision.to_string();
+        object.set_resource_version(Some(version.as_str()).filter(|_| self.revision > Revision(0)));
         Ok(object)
     }
 }
@@ -271,7 +281,11 @@ impl<'a> Pairs<'a> {
     }
 }
 
+/// What was never stored (the result of a dry run) has no version.
 fn push_version(out: &mut Vec<u8>, revision: Revision) {
+    if revision == Revision(0) {
+        return;
+    }
     out.extend(b"\"resourceVersion\":\"");
     out.extend(revision.to_string().as_bytes());
     out.extend(b"\",");
@@ -333,6 +347,13 @@ mod tests {
         for value in [&b""[..], &[9, 0, 0], &[FORMAT, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
         {
             assert!(Stored::from_parts("k".into(), Bytes::copy_from_slice(value), Revision(1)).is_err());
+        }
+        let object = Object::from_value(json!({"metadata": {"name": "x", "uid": "u"}})).unwrap();
+        let whole = encode(&object, &HeaderFields::default());
+        for splice in [0, length(whole.len())] {
+            let mut damaged = whole.clone();
+            damaged[8..12].copy_from_slice(&splice.to_le_bytes());
+            assert!(Stored::from_parts("k".into(), damaged.into(), Revision(1)).is_err(), "splice at {splice}");
         }
     }
 }

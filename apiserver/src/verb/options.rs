@@ -30,6 +30,14 @@ impl WriteOptions {
     }
 }
 
+impl WriteOptions {
+    /// Only a server-side apply may force.
+    pub(crate) fn check_force(query: &Query) -> Result<(), Status> {
+        let force = query.has("force").then(|| query.flag("force"));
+        refuse(validate::patch_options(false, query.get("fieldManager"), force), "PatchOptions")
+    }
+}
+
 fn refuse(errors: Vec<FieldError>, kind: &'static str) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
 }

@@ -8,7 +8,7 @@ use quorate_api::codec::{self, FieldValidation};
 use quorate_api::object::Object;
 use quorate_api::patch::{PatchError, json_patch, merge, strategic};
 use quorate_api::schema::{self, Type};
-use quorate_api::status::{Reason, Status};
+use quorate_api::status::{Details, Reason, Status};
 use serde_json::Value;
 
 use super::get::presenter;
@@ -40,6 +40,7 @@ pub(crate) async fn handle(call: &mut Call, row: &Arc<Row>) -> Result<Response<B
 
 pub(crate) async fn patch(call: &mut Call, row: &Arc<Row>, part: Part) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+    WriteOptions::check_force(&call.query)?;
     let presenter = presenter(call, row)?;
     // A kind that is only a name of old for another has that one's fields.
     let schema = schema::for_gvk(&row.gvk()).or_else(|| schema::for_gvk(&row.resource.storage));
@@ -109,10 +110,15 @@ impl Patch {
     }
 }
 
+/// Upstream keeps to itself why a patch does not fit; the log says it.
 pub(crate) fn refused(error: &PatchError) -> Status {
+    if error.code() == 422 {
+        tracing::debug!(%error, "a patch does not fit");
+        return Status::failure(Reason::Invalid, "the server rejected our request due to an error in our request")
+            .with_details(Details::default());
+    }
     let reason = match error.code() {
         413 => Reason::RequestEntityTooLarge,
-        422 => Reason::Invalid,
         _ => Reason::BadRequest,
     };
     Status::failure(reason, error.to_string())

@@ -50,7 +50,12 @@ impl Snapshot {
         let version_text = query.get("resourceVersion");
         let match_text = query.get("resourceVersionMatch");
         let continue_text = query.get("continue");
-        refuse(list_errors(version_text, match_text, continue_text))?;
+        let mut errors = list_errors(version_text, match_text, continue_text);
+        if query.has("sendInitialEvents") {
+            let path = FieldPath::new("sendInitialEvents");
+            errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        }
+        refuse(errors)?;
         if !continue_text.is_empty() {
             if !matches!(version_text, "" | "0") {
                 return Err(Status::bad_request("specifying resource version is not allowed when using continue"));

@@ -29,7 +29,7 @@ impl Selection {
         let fields = FieldSelector::parse(call.query.get("fieldSelector"))
             .map_err(|error| Status::bad_request(error.to_string()))?;
         if let Some(term) = fields.terms().iter().find(|term| !is_supported(row, &term.field)) {
-            return Err(Status::bad_request(format!("field label not supported: {}", term.field)));
+            return Err(Status::bad_request(unsupported(row, &term.field)));
         }
         let namespace = call.info.namespace.as_str();
         let named =
@@ -95,7 +95,18 @@ fn exact<'a>(fields: &'a FieldSelector, field: &str) -> Option<&'a str> {
 }
 
 fn is_supported(row: &Row, field: &str) -> bool {
-    field == "metadata.name"
-        || (field == "metadata.namespace" && row.namespaced())
-        || (row.strategy.field_labels)(&quorate_api::object::Object::default()).iter().any(|(label, _)| *label == field)
+    matches!(field, "metadata.name" | "metadata.namespace") || own_labels(row).contains(&field)
+}
+
+fn own_labels(row: &Row) -> Vec<&'static str> {
+    let labels = (row.strategy.field_labels)(&quorate_api::object::Object::default());
+    labels.into_iter().map(|(label, _)| label).collect()
+}
+
+/// Upstream words it in two ways, for kinds with labels of their own and for those without.
+fn unsupported(row: &Row, field: &str) -> String {
+    if own_labels(row).is_empty() {
+        return format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+    }
+    format!("field label not supported: {field}")
 }

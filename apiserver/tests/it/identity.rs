@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use quorate_apiserver::bootstrap::{self, token::Token};
+use quorate_apiserver::bootstrap::{self, Settings, token::Token};
 use quorate_apiserver::pki::Pki;
 use quorate_apiserver::{Config, Identity, Server};
 use quorate_env::{Env, Scope};
@@ -21,8 +21,8 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 /// Simulated time within which a cluster of one member must be ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-struct Rooted {
-    world: World,
+pub(crate) struct Rooted {
+    pub(crate) world: World,
     env: Env,
     pki: Arc<Pki>,
     _home: tempfile::TempDir,
@@ -30,12 +30,16 @@ struct Rooted {
 
 /// A bootstrapped cluster with keys, and the namespace `a`.
 async fn rooted() -> Rooted {
+    rooted_in(Settings::default()).await
+}
+
+pub(crate) async fn rooted_in(cluster: Settings) -> Rooted {
     let env = Env::simulated("2026-01-01T00:00:00Z".parse().unwrap(), 7);
     let home = tempfile::tempdir().unwrap();
     let pki = Arc::new(Pki::create(&home.path().join("pki"), &env).unwrap());
     let scope = Scope::root("test");
     let store = Store::open(StoreConfig::in_memory("m1"), env.clone(), scope.child("store")).await.unwrap();
-    let config = Config { pki: Some(pki.clone()), ..Config::default() };
+    let config = Config { pki: Some(pki.clone()), cluster, ..Config::default() };
     let server = Server::open(config, store, env.clone(), scope.child("api")).await.unwrap();
     bootstrap::start(&server, &scope.child("bootstrap"));
     let ready = async {
@@ -52,7 +56,7 @@ async fn rooted() -> Rooted {
 }
 
 impl Rooted {
-    async fn by(&self, identity: Identity, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn by(&self, identity: Identity, method: Method, path: &str, body: &Value) -> Answer {
         self.world.by(identity, method, path, body).await
     }
 
@@ -159,6 +163,116 @@ async fn nobody_grants_what_they_do_not_hold() {
          {APIGroups:[\"\"], Resources:[\"nodes/status\"], Verbs:[\"patch\"]}\n\
          {APIGroups:[\"events.k8s.io\"], Resources:[\"events\"], Verbs:[\"create\" \"patch\" \"update\"]}"
     );
+}
+
+/// Gives ann `verbs` on `resources` of `group`, everywhere.
+async fn grant(cluster: &Rooted, group: &str, resources: &[&str], verbs: &[&str]) {
+    let name = format!("ann-{}", resources.join("-"));
+    let rules = json!([{"apiGroups": [group], "resources": resources, "verbs": verbs}]);
+    let role = json!({"metadata": {"name": name}, "rules": rules});
+    cluster.world.post(&format!("{RBAC}/clusterroles"), &role).await.expect(201);
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+    });
+    cluster.world.post(&format!("{RBAC}/clusterrolebindings"), &binding).await.expect(201);
+}
+
+/// A label brings a role's rules into an aggregating one, so it grants them.
+#[tokio::test(start_paused = true)]
+async fn nobody_grants_by_a_label() {
+    let cluster = rooted().await;
+    grant(&cluster, "rbac.authorization.k8s.io", &["clusterroles", "rolebindings"], &["get", "update", "patch"]).await;
+    let powerful = json!({
+        "metadata": {"name": "powerful"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    });
+    let roles = format!("{RBAC}/clusterroles");
+    cluster.world.post(&roles, &powerful).await.expect(201);
+    let own = json!({"metadata": {"name": "own"}, "rules": []});
+    cluster.world.post(&roles, &own).await.expect(201);
+    let patch = async |name: &str, change: &Value| {
+        let path = format!("{roles}/{name}");
+        let mut role = cluster.world.get(&path).await.expect(200).json();
+        for (field, value) in change.as_object().into_iter().flatten() {
+            match field.as_str() {
+                "aggregationRule" | "rules" => role[field] = value.clone(),
+                _ => role["metadata"][field] = value.clone(),
+            }
+        }
+        cluster.by(ann(), Method::PUT, &path, &role).await
+    };
+    let view = json!({"labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}});
+    let refused = patch("powerful", &view).await.expect(403);
+    assert_eq!(
+        refused.message(),
+        "clusterroles.rbac.authorization.k8s.io \"powerful\" is forbidden: user \"ann\" (groups=[\"team\" \
+         \"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
+         {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}"
+    );
+    patch("powerful", &json!({"finalizers": ["example.com/x"]})).await.expect(200);
+    patch("own", &view).await.expect(200);
+    let selectors = json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}, "rules": []});
+    let why = "must have cluster-admin privileges to use the aggregationRule";
+    assert!(patch("own", &selectors).await.expect(403).message().ends_with(why));
+    // An aggregating role stays for those who hold everything, also when its rule is taken away.
+    let refused = patch("view", &json!({"aggregationRule": null, "rules": []})).await.expect(403);
+    assert!(refused.message().ends_with(why), "{}", refused.message());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_creates_only_for_those_who_may_create() {
+    let cluster = rooted().await;
+    grant(&cluster, "coordination.k8s.io", &["leases"], &["get", "update"]).await;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/a/leases/l";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "ann"}});
+    let refused = cluster.by(ann(), Method::PUT, path, &lease).await.expect(403);
+    assert_eq!(refused.message(), r#"leases.coordination.k8s.io "l" is forbidden: "#);
+    cluster.world.get(path).await.expect(404);
+    cluster.world.put(path, &lease).await.expect(201);
+    cluster.by(ann(), Method::PUT, path, &lease).await.expect(200);
+    grant(&cluster, "coordination.k8s.io", &["leases", "others"], &["create"]).await;
+    let other = json!({"metadata": {"name": "m"}, "spec": {"holderIdentity": "ann"}});
+    cluster.by(ann(), Method::PUT, &path.replace("leases/l", "leases/m"), &other).await.expect(201);
+}
+
+/// As agents follow one object each: a list or watch whose field selector names it.
+#[tokio::test(start_paused = true)]
+async fn a_node_follows_what_its_pods_refer_to() {
+    let cluster = rooted().await;
+    let volume = json!([{"name": "v", "configMap": {"name": "settings"}}]);
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}], "volumes": volume},
+    });
+    cluster.world.post(PODS, &pod).await.expect(201);
+    let follow = async |node: &str, name: &str| {
+        let path = format!("/api/v1/namespaces/a/configmaps?fieldSelector=metadata.name%3D{name}&resourceVersion=0");
+        cluster.by(Identity::node(node), Method::GET, &path, &Value::Null).await.code
+    };
+    assert_eq!(follow("n1", "settings").await, 200);
+    assert_eq!(follow("n1", "others").await, 403);
+    assert_eq!(follow("n2", "settings").await, 403);
+    let everywhere = "/api/v1/configmaps?fieldSelector=metadata.name%3Dsettings";
+    cluster.world.get(everywhere).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_answered_in_the_form_that_is_asked_for() {
+    let cluster = rooted().await;
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}).to_string();
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let ask = async |accept: &str| {
+        let headers = [("content-type", "application/json"), ("accept", accept)];
+        cluster.world.call(Method::POST, path, &headers, review.clone()).await
+    };
+    ask(table).await.expect(406);
+    ask("application/json").await.expect(201);
+    for accept in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
+        assert_eq!(ask(accept).await.expect(201).headers["content-type"], accept);
+    }
 }
 
 #[tokio::test(start_paused = true)]

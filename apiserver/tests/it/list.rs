@@ -42,6 +42,34 @@ async fn a_long_list_is_streamed_whole() {
     assert_eq!(names(&list), expected);
 }
 
+/// A limit of items does not say how large they are: an answer stops at a size, with a token to go on.
+#[tokio::test(start_paused = true)]
+async fn a_limited_list_of_large_objects_comes_in_parts() {
+    const OBJECTS: usize = 20;
+    const LARGEST_ANSWER: usize = 10 << 20;
+    let world = filled(0).await;
+    for index in 0..OBJECTS {
+        world.config_map(&format!("c{index:02}"), &json!({"k": "x".repeat(1_000_000)})).await.expect(201);
+    }
+    let mut all = Vec::new();
+    let mut query = "limit=500".to_owned();
+    let mut parts = 0;
+    loop {
+        let page = world.get(&format!("{CONFIG_MAPS}?{query}")).await.expect(200);
+        assert!(page.body.len() < LARGEST_ANSWER, "{}", page.body.len());
+        all.extend(names(&page));
+        parts += 1;
+        let token = page.field("/metadata/continue");
+        let Some(token) = token.as_str() else { break };
+        assert_eq!(page.field("/metadata/remainingItemCount"), OBJECTS - all.len());
+        query = format!("limit=500&continue={token}");
+    }
+    assert_eq!(all, (0..OBJECTS).map(|index| format!("c{index:02}")).collect::<Vec<_>>());
+    assert!(parts > 1);
+    let whole = world.get(CONFIG_MAPS).await.expect(200);
+    assert_eq!(names(&whole), all, "without a limit it is streamed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn pages_show_one_snapshot() {
     let world = filled(25).await;
@@ -94,7 +122,12 @@ async fn selectors_choose() {
         assert_eq!(names(&list), expected, "{query}");
     }
     let refused = world.get("/api/v1/configmaps?fieldSelector=spec.color%3Dred").await.expect(400);
-    assert!(refused.message().contains("field label not supported"), "{}", refused.message());
+    let only = r#"only "metadata.name", "metadata.namespace""#;
+    assert_eq!(refused.message(), format!(r#""spec.color" is not a known field selector: {only}"#));
+    let refused = world.get("/api/v1/pods?fieldSelector=spec.color%3Dred").await.expect(400);
+    assert_eq!(refused.message(), "field label not supported: spec.color");
+    let none = world.get("/api/v1/namespaces?fieldSelector=metadata.namespace%3Da").await.expect(200);
+    assert_eq!(names(&none), Vec::<String>::new(), "what has no namespace is in none");
 }
 
 #[tokio::test(start_paused = true)]

@@ -124,8 +124,7 @@ async fn addresses_are_of_the_network_that_was_asked_for() {
     let service = |name: &str, ip: Option<&str>| json!({"metadata": {"name": name}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
     for index in 0..5 {
         let made = world.post(SERVICES, &asking(&format!("s{index}"), None)).await.expect(201);
-        let ip: IpAddr = made.field("/spec/clusterIP").as_str().unwrap().parse().unwrap();
-        let IpAddr::V4(ip) = ip else { panic!("{ip}") };
+        let ip = ip(&made);
         assert_eq!(ip.octets()[..3], [10, 43, 7]);
         assert!((17..=254).contains(&ip.octets()[3]), "{ip}");
     }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -99,9 +98,12 @@ impl Node {
         if path == "/containerLogs/a/web/main" {
             let (out, body) = Body::channel();
             scope.clone().spawn_until_cancelled("log", async move {
-                out.send(Ok(Bytes::from_static(b"first\n"))).await.unwrap();
+                out.send("first\n").await.unwrap();
                 tokio::select! {
-                    () = self.more.notified() => drop(out.send(Ok(Bytes::from_static(b"second\n"))).await),
+                    () = self.more.notified() => {
+                        drop(out.send("second\n").await);
+                        out.end();
+                    }
                     () = out.closed() => self.left.notify_one(),
                 }
             });
@@ -146,7 +148,7 @@ impl Cluster {
         let kubelet = node.clone().start(&pki, &scope).await;
         let store = Store::open(StoreConfig::in_memory("m1"), env.clone(), scope.child("store")).await.unwrap();
         let shared = Arc::new(Pki::open(&home.path().join("pki"), &env).unwrap());
-        let config = Config { pki: Some(shared), ..Config::default() };
+        let config = Config { pki: Some(shared.clone()), ..Config::default() };
         let server = Server::open(config, store, env.clone(), scope.child("api")).await.unwrap();
         bootstrap::start(&server, &scope.child("bootstrap"));
         let ready = async {
@@ -157,7 +159,7 @@ impl Cluster {
         env.clock.timeout(LIMIT, ready).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = listener.local_addr().unwrap();
-        let tls = pki.server_config(&pki.server(&[], "10.96.0.1".parse().unwrap()).unwrap()).unwrap();
+        let tls = shared.server_config(&[], "10.96.0.1".parse().unwrap()).unwrap();
         let served = server.clone();
         scope.spawn_until_cancelled("serve", async move { served.serve(listener, tls).await });
         let cluster = Self { env, world: World::of(server), pki, api, node, seen, scope, _home: home };

@@ -189,6 +189,31 @@ async fn watches_end_when_the_server_closes() {
 }
 
 /// One random change.
+#[tokio::test(start_paused = true)]
+async fn ages_count_to_the_event() {
+    let world = World::new().await;
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let version = world.get(CONFIG_MAPS).await.version();
+    let mut events = Events::with_headers(&world, &format!("resourceVersion={version}"), &table).await;
+    let clock = world.server.env().clock.clone();
+    clock.sleep(Duration::from_secs(90)).await;
+    world.config_map("c", &json!({})).await.expect(201);
+    let age = |event: &Value| event["object"]["rows"][0]["cells"].as_array().unwrap().last().cloned().unwrap();
+    assert_eq!(age(&events.next().await.unwrap()), "0s");
+    clock.sleep(Duration::from_secs(300)).await;
+    world.merge(&format!("{CONFIG_MAPS}/c"), &json!({"data": {"k": "1"}})).await.expect(200);
+    assert_eq!(age(&events.next().await.unwrap()), "5m");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_for_ages_is_a_watch() {
+    let world = World::new().await;
+    let version = world.get(CONFIG_MAPS).await.version();
+    let made = world.config_map("c", &json!({})).await.version();
+    let query = format!("resourceVersion={version}&timeoutSeconds={}", u64::MAX);
+    assert_eq!(Events::open(&world, &query).await.line().await, format!("ADDED c@{made}"));
+}
+
 #[derive(Clone, Debug)]
 enum Change {
     Write { name: u8, value: u8, labelled: bool },
