@@ -40,13 +40,14 @@ pub(crate) async fn handle(call: &mut Call) -> Result<Response<Body>, Status> {
 
 /// The paths that lead on from here.
 fn index(call: &Call) -> Response<Body> {
-    const OWN: [&str; 12] = [
+    const OWN: [&str; 13] = [
         "/api",
         "/apis",
         "/apis/",
         "/healthz",
         "/livez",
         "/metrics",
+        "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
         "/readyz",
