@@ -61,7 +61,7 @@ fn index(commit: &str, registry: &Registry) -> Value {
 fn fingerprint(commit: &str, registry: &Registry, path: &str) -> String {
     let mut text = format!("{} {commit};", env!("CARGO_PKG_VERSION"));
     for row in registry.rows().iter().filter(|row| document_path(row) == path) {
-        let Resource { plural, subresources, .. } = &row.resource;
+        let Resource { plural, subresources, .. } = &*row.resource;
         // Writing to a String cannot fail.
         let _infallible = write!(text, "{}/{plural}/{subresources:?};", row.api_version);
     }
