@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustls::RootCertStore;
 use rustls::client::danger::ServerCertVerifier;
@@ -146,11 +147,11 @@ async fn a_kubeconfig_embeds_everything() {
 async fn a_leaf_is_renewed_while_the_process_runs() {
     let home = tempfile::tempdir().unwrap();
     let env = Env::simulated("2026-06-01T12:00:00Z".parse().unwrap(), 1);
-    let pki = std::sync::Arc::new(Pki::create(&home.path().join("pki"), &env).unwrap());
-    let made = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let pki = Arc::new(Pki::create(&home.path().join("pki"), &env).unwrap());
+    let made = Arc::new(AtomicU32::new(0));
     let count = made.clone();
-    let renewed = super::renew::Renewed::new(&pki, "test", move |pki| {
-        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let renewed = renew::Renewed::new(&pki, "test", move |pki| {
+        let number = count.fetch_add(1, Ordering::Relaxed);
         // The third one fails; the second serves on.
         if number == 2 { Err(PkiError::Tls { reason: "test".into() }) } else { pki.admin() }
     })
@@ -165,7 +166,7 @@ async fn a_leaf_is_renewed_while_the_process_runs() {
     env.clock.sleep(day * 250).await;
     assert_eq!(renewed.get().certificate, second.certificate);
     assert_eq!(renewed.get().certificate, second.certificate, "it is not tried for at each connection");
-    assert_eq!(made.load(std::sync::atomic::Ordering::Relaxed), 3);
+    assert_eq!(made.load(Ordering::Relaxed), 3);
     env.clock.sleep(day).await;
     assert_ne!(renewed.get().certificate, second.certificate);
 }

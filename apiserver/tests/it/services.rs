@@ -121,7 +121,7 @@ async fn addresses_are_of_the_network_that_was_asked_for() {
     let world = &cluster.world;
     let api = world.get("/api/v1/namespaces/default/services/kubernetes").await.expect(200);
     assert_eq!(api.field("/spec/clusterIP"), "10.43.7.1");
-    let service = |name: &str, ip: Option<&str>| json!({"metadata": {"name": name}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
+    let asking = |name: &str, ip: Option<&str>| json!({"metadata": {"name": name}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
     for index in 0..5 {
         let made = world.post(SERVICES, &asking(&format!("s{index}"), None)).await.expect(201);
         let ip = ip(&made);

@@ -84,7 +84,7 @@ fn a_node_reaches_what_is_its_own() {
 fn references_end_with_the_pod() {
     let graph = graph();
     assert!(graph.refers("n1", "a", Reference::Secret("pull".into())));
-    graph.delete(&Home::new("", "pods").object("a", "p"));
+    graph.delete(&mut graph.0.write(), &Home::new("", "pods").object("a", "p"));
     assert!(!graph.refers("n1", "a", Reference::Secret("pull".into())));
     assert!(graph.0.read().nodes.is_empty());
 }
