@@ -230,8 +230,8 @@ async fn an_update_creates_only_for_those_who_may_create() {
     let refused = cluster.by(ann(), Method::PUT, path, &lease).await.expect(403);
     assert_eq!(refused.message(), r#"leases.coordination.k8s.io "l" is forbidden: "#);
     cluster.world.get(path).await.expect(404);
-    cluster.world.put(path, &lease).await.expect(201);
-    cluster.by(ann(), Method::PUT, path, &lease).await.expect(200);
+    let made = cluster.world.put(path, &lease).await.expect(201).json();
+    cluster.by(ann(), Method::PUT, path, &made).await.expect(200);
     grant(&cluster, "coordination.k8s.io", &["leases", "others"], &["create"]).await;
     let other = json!({"metadata": {"name": "m"}, "spec": {"holderIdentity": "ann"}});
     cluster.by(ann(), Method::PUT, &path.replace("leases/l", "leases/m"), &other).await.expect(201);
