@@ -173,7 +173,7 @@ fn resource_slices(node: &str, request: &AdmissionRequest<'_>, object: Option<&O
     let (verb, own) = match request.operation {
         Operation::Create => ("create", of_node(object)),
         Operation::Delete => ("delete", of_node(request.old)),
-        Operation::Update | Operation::Connect => return Ok(()),
+        Operation::Update => return Ok(()),
     };
     if own {
         Ok(())
