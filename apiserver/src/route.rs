@@ -1,7 +1,6 @@
 //! Reads a path and method as a request for a resource, as upstream's request info does.
 
 use http::Method;
-use quorate_api::selector::FieldSelector;
 
 use crate::query::Query;
 
@@ -17,8 +16,6 @@ pub struct RequestInfo {
     pub resource: String,
     pub subresource: String,
     pub name: String,
-    /// The name that a list's or watch's field selector asks for; it counts as the request's name for authorization.
-    pub selected_name: String,
     /// What follows the subresource, for proxies; begins with a slash if there is anything.
     pub rest: String,
 }
@@ -82,9 +79,6 @@ impl RequestInfo {
 
     fn refine_verb(&mut self, query: &Query, watched: bool) {
         if self.name.is_empty() {
-            if self.verb == "get" {
-                self.selected_name = selected_name(query).unwrap_or_default();
-            }
             self.verb = match self.verb {
                 "get" if watched || query.flag("watch") => "watch",
                 "get" => "list",
@@ -100,13 +94,6 @@ impl RequestInfo {
     pub fn group_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
-}
-
-fn selected_name(query: &Query) -> Option<String> {
-    let fields = FieldSelector::parse(query.get("fieldSelector")).ok()?;
-    let name = fields.exact_value("metadata.name")?;
-    let is_segment = !matches!(name, "." | "..") && !name.contains(['/', '%']);
-    is_segment.then(|| name.to_owned())
 }
 
 fn decoded(segment: &str) -> String {
@@ -176,22 +163,6 @@ mod tests {
         check("POST", "/api/v1/namespaces/a/pods/p/binding", "create v1 ns=a r=pods n=p s=binding rest= true");
         check("GET", "/api/v1/nodes/n/proxy/logs/x/", "get v1 ns= r=nodes n=n s=proxy rest=/logs/x/ true");
         check("GET", "/api/v1/namespaces/a/services/s:80/proxy", "get v1 ns=a r=services n=s:80 s=proxy rest= true");
-    }
-
-    #[test]
-    fn a_field_selector_may_name_the_object() {
-        let selected = |method: &str, query: &str| {
-            let method = Method::from_bytes(method.as_bytes()).unwrap();
-            RequestInfo::parse(&method, "/api/v1/namespaces/a/secrets", &Query::parse(query)).selected_name
-        };
-        assert_eq!(selected("GET", "fieldSelector=metadata.name%3Ds&watch=true"), "s");
-        assert_eq!(selected("GET", "fieldSelector=type%3DOpaque,metadata.name%3D%3Ds"), "s");
-        for query in
-            ["fieldSelector=metadata.name!%3Ds", "fieldSelector=metadata.name%3Da/b", "fieldSelector=%3D%3D", ""]
-        {
-            assert_eq!(selected("GET", query), "", "{query}");
-        }
-        assert_eq!(selected("DELETE", "fieldSelector=metadata.name%3Ds"), "", "not for deletecollection");
     }
 
     #[test]
