@@ -20,9 +20,10 @@ use crate::registry::Registry;
 use crate::respond;
 
 pub(crate) const PATH: &str = "/openapi/v2";
-/// The media type as it is written in an answer; the other one is its older spelling.
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The media type as it is written in an answer; the other one, which most clients ask for, is none: a reader of the
+/// answer's header stumbles over its `@`.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const OLD_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 /// More alternatives in an Accept header are not looked at.
 const MAX_ALTERNATIVES: usize = 32;
 

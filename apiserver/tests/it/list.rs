@@ -152,7 +152,7 @@ async fn versions_choose_the_state() {
         ("resourceVersionMatch=Exact", 422),
         ("resourceVersion=0&resourceVersionMatch=Exact", 422),
         ("resourceVersion=1&resourceVersionMatch=Near", 422),
-        ("resourceVersion=x", 422),
+        ("resourceVersion=x", 400),
         ("continue=x", 400),
         ("limit=x", 400),
     ] {

@@ -125,7 +125,11 @@ fn clean_uids(text: &mut String) {
         let lengths: Vec<usize> = word.split('-').map(str::len).collect();
         lengths == [8, 4, 4, 4, 12] && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
     };
-    let words: Vec<&str> = text.split(' ').map(|word| if is_uid(word) { "<uid>" } else { word }).collect();
+    let covered = |word: &str| {
+        let bare = word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        if is_uid(bare) { word.replace(bare, "<uid>") } else { word.to_owned() }
+    };
+    let words: Vec<String> = text.split(' ').map(covered).collect();
     let cleaned = words.join(" ");
     *text = cleaned;
 }
@@ -178,8 +182,8 @@ mod tests {
             json!({"metadata": {"name": "a", "uid": "<uid>", "resourceVersion": "<resourceVersion>"},
                 "rows": [{"cells": ["a", 1, "<age>", "1s ago"]}]})
         );
-        let message = br#"{"message":"UID is 801ec6f1-68df-4d66-ad3e-e3952983d3af now"}"#;
-        assert_eq!(comparable(message), json!({"message": "UID is <uid> now"}));
+        let message = br#"{"message":"UID is (801ec6f1-68df-4d66-ad3e-e3952983d3af). Now"}"#;
+        assert_eq!(comparable(message), json!({"message": "UID is (<uid>). Now"}));
         assert_eq!(comparable(b"404 page not found\n"), json!("404 page not found\n"));
         assert_eq!(comparable(b"{\"type\":\"ADDED\"}\n{\"type\":\"DELETED\"}\n")[1]["type"], json!("DELETED"));
     }

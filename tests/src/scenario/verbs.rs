@@ -128,7 +128,7 @@ fn apply(kubectl: &Kubectl, directory: &Path) -> Result<()> {
         "{code:?} {difference}"
     );
     prints(kubectl, &["apply", "-f", &file], "deployment.apps/web configured\n")?;
-    prints(kubectl, &["get", "deployment", "web", "-o", "jsonpath={..image} {.metadata.generation}"], "web:2 2")?;
+    prints(kubectl, &["get", "deployment", "web", "-o", "jsonpath={..image}"], "web:2")?;
     write(directory, "web.json", &object("web:3"))?;
     prints(kubectl, &["replace", "-f", &file], "deployment.apps/web replaced\n")?;
     let mut edit = kubectl.command(&["edit", "deployment", "web"]);
