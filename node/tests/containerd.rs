@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the test runner")]
 
 #[path = "support/api.rs"]
+#[expect(dead_code, reason = "the simulated tests use all of it")]
 mod api;
 #[path = "support/contract.rs"]
 mod contract;
