@@ -15,6 +15,10 @@ use crate::route::RequestInfo;
 
 /// How long a request waits for a member that is starting; then its client had better ask another one.
 const CATCHING_UP: Duration = Duration::from_secs(5);
+/// The same for one that was ready and has not been confirmed for a while: after a pause of its process the next
+/// confirmation comes at once, after a cut nobody knows when.
+const REGAINING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 const RETRY_AFTER_SECONDS: u32 = 1;
 /// Requests being handled at once, long-running ones aside; upstream's limits.
 const MAX_READS: usize = 400;
@@ -32,15 +36,20 @@ fn is_about_this_member(info: &RequestInfo) -> bool {
 }
 
 /// Refuses a request that this member would answer from a state that may be behind what was acknowledged before it
-/// started, or that it has not been able to confirm for a while. A start is waited for.
+/// started, or that it has not been able to confirm for a while. Either is waited for, bounded.
 pub(crate) async fn caught_up(call: &Call) -> Result<(), Status> {
     let store = call.server.storage().store();
     if store.is_ready() || is_about_this_member(&call.info) {
         return Ok(());
     }
-    let mut confirmed = store.confirmed();
-    let waited = call.server.env().clock.timeout(CATCHING_UP, confirmed.wait_for(|confirmed| *confirmed)).await;
-    if matches!(waited, Ok(Ok(_))) && store.is_ready() {
+    let clock = &call.server.env().clock;
+    let limit = if *store.confirmed().borrow() { REGAINING } else { CATCHING_UP };
+    let ready = async {
+        while !store.is_ready() {
+            clock.sleep(LOOK).await;
+        }
+    };
+    if clock.timeout(limit, ready).await.is_ok() {
         return Ok(());
     }
     Err(unavailable("this member has no leader, or has not caught up with it yet"))
