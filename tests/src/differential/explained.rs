@@ -44,8 +44,6 @@ pub const EXPLAINED: &[Explained] = &[
     explained("create from half a JSON document", "/body/message", PARSER),
     explained("create from an empty body", "/body/message", PARSER),
     explained("list on with a bad token", "/body/message", PARSER),
-    explained("json patch whose test fails", "/body", RICHER),
-    explained("json patch to a path that is not there", "/body", RICHER),
     explained("patch of an unknown type", "/body", RICHER),
     explained("a form that is not served", "/body", RICHER),
     explained("bind without a target", "/", "upstream answers 500 to what is the client's fault"),
@@ -61,7 +59,6 @@ pub const EXPLAINED: &[Explained] = &[
     explained("patch a type wrongly", "/", FAULT),
     explained("a review of nothing", "/body", FAULT),
     explained("a token that lives too short", "/body", FAULT),
-    explained("delete a namespace", "/body/metadata/deletionGracePeriodSeconds", FAULT),
 ];
 
 impl fmt::Display for Explained {
