@@ -113,8 +113,6 @@ pub struct Registry {
     rows: HashMap<String, HashMap<String, Arc<Row>>>,
     /// In the table's order, for discovery.
     ordered: Vec<Arc<Row>>,
-    /// Made of the rows when first asked for.
-    pub(crate) openapi_v2: crate::openapi::v2::Made,
 }
 
 impl Registry {
@@ -135,7 +133,6 @@ impl Registry {
         let version = self.rows.entry(row.api_version.clone()).or_default();
         version.insert(row.resource.plural.clone(), Arc::clone(&row));
         self.ordered.push(row);
-        self.openapi_v2 = crate::openapi::v2::Made::default();
     }
 
     /// `api_version` is `v1` or `GROUP/VERSION`.

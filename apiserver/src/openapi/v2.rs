@@ -4,19 +4,17 @@
 mod document;
 mod message;
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use prost::Message as _;
 use quorate_api::status::Status;
+use serde_json::Value;
 
 use crate::body::Body;
 use crate::call::Call;
-use crate::discovery::hash;
 use crate::negotiate::JSON;
-use crate::registry::Registry;
+use crate::openapi::fingerprint_of;
 use crate::respond;
 
 pub(crate) const PATH: &str = "/openapi/v2";
@@ -55,21 +53,11 @@ impl Form {
             Self::Protobuf => PROTOBUF,
         }
     }
-}
 
-/// The document in both forms, each made when it is first asked for: most servers are never asked.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Made {
-    json: OnceLock<Bytes>,
-    protobuf: OnceLock<Bytes>,
-}
-
-impl Made {
-    fn get(&self, registry: &Registry, form: Form) -> &Bytes {
-        let json = || document::of(registry);
-        match form {
-            Form::Json => self.json.get_or_init(|| Bytes::from(json().to_string())),
-            Form::Protobuf => self.protobuf.get_or_init(|| Bytes::from(message::document(&json()).encode_to_vec())),
+    fn encode(self, document: &Value) -> Bytes {
+        match self {
+            Self::Json => document.to_string().into(),
+            Self::Protobuf => message::document(document).encode_to_vec().into(),
         }
     }
 }
@@ -80,13 +68,14 @@ pub(crate) fn handle(call: &Call) -> Result<Response<Body>, Status> {
     }
     let form = Form::negotiate(&call.parts.headers)?;
     let registry = call.server.registry();
-    let body = registry.openapi_v2.get(&registry, form);
-    let tag = format!("\"{}\"", hash(body).to_uppercase());
+    let rows = registry.rows().iter().map(|row| &**row);
+    let tag = format!("\"{}-{form:?}\"", fingerprint_of(&call.server.config().git_commit, rows));
     let known = call.parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let mut response = if known == Some(tag.as_str()) {
         respond::bytes(StatusCode::NOT_MODIFIED, form.media_type(), "")
     } else {
-        respond::bytes(StatusCode::OK, form.media_type(), body.clone())
+        let body = call.server.openapi().get(&tag, || form.encode(&document::of(&registry)));
+        respond::bytes(StatusCode::OK, form.media_type(), body)
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
