@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::await_until::{await_true, await_until};
 use crate::interrupt;
@@ -157,22 +157,18 @@ impl Cluster {
     fn await_ready(&mut self) -> Result<()> {
         let mut ways = self.members.iter().map(|member| self.kubectl_of(member)).collect::<Result<Vec<_>>>()?;
         ways.push(self.kubectl.clone());
-        let started = std::time::Instant::now();
-        loop {
+        let ready = await_until("readiness of every member", READY_DEADLINE, || {
             if let Some(dead) = self.members.iter_mut().find_map(|m| (!m.process.is_running()).then_some(&m.process)) {
-                bail!("{} ended at once:\n{}", dead.name, dead.log_tail());
+                return Ok(Some(Err(anyhow!("{} ended at once:\n{}", dead.name, dead.log_tail()))));
             }
             // Each by itself: the balancer may not have found out yet that one is still starting.
-            let answers =
-                ways.iter().map(|kubectl| kubectl.run(&["get", "--raw", "/readyz"])).collect::<Result<Vec<_>>>();
-            match answers {
-                Ok(answers) if answers.iter().all(|answer| answer == "ok") => return Ok(()),
-                last if started.elapsed() > READY_DEADLINE => {
-                    bail!("not ready within {READY_DEADLINE:?}: {last:?}\n{}", self.members[0].process.log_tail())
-                }
-                _ => std::thread::sleep(Duration::from_millis(20)),
+            for kubectl in &ways {
+                let answer = kubectl.run(&["get", "--raw", "/readyz"])?;
+                ensure!(answer == "ok", "{answer}");
             }
-        }
+            Ok(Some(Ok(())))
+        });
+        ready.with_context(|| self.members[0].process.log_tail())?
     }
 
     /// Starts `count` nodes side by side and waits until all are Ready.
